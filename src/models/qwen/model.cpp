@@ -1,0 +1,148 @@
+#include "models/qwen/model.h"
+
+#include <utility>
+
+#include "models/qwen/forward.h"
+
+namespace weir::qwen {
+namespace {
+
+Error invalid(std::string message, std::string hint) {
+  return {Code::kInvalidArgument, std::move(message), std::move(hint)};
+}
+
+const AttentionWeights* first_attention(const Weights& weights) {
+  for (const Layer& layer : weights.layers) {
+    if (layer.attention) return &*layer.attention;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const std::string& folder, std::unique_ptr<Steps> steps,
+                                           const LoadOptions& options, const Progress& progress) {
+  WEIR_TRY(Checkpoint checkpoint, Checkpoint::open(folder));
+  WEIR_TRY(Config config, read_config(checkpoint));
+  std::unique_ptr<Model> model(new Model(std::move(config), std::move(checkpoint), std::move(steps)));
+  WEIR_TRY(model->weights_, load_weights(model->checkpoint_, model->config_, *model->steps_, progress));
+  WEIR_TRY(model->workspace_,
+           Workspace::make(*model->steps_, model->config_, options.max_rows, options.max_wanted));
+  model->logits_.resize(static_cast<size_t>(options.max_wanted * model->config_.vocabulary));
+  return model;
+}
+
+Result<SequenceState> Model::new_sequence() {
+  SequenceState state;
+  for (const Layer& layer : weights_.layers) {
+    if (layer.attention) {
+      state.kv.emplace_back();
+      continue;
+    }
+    const DeltaWeights& w = *layer.delta;
+    DeltaState delta;
+    const int64_t recurrent = w.value_heads * w.key_dim * w.value_dim, conv = (w.taps - 1) * w.channels();
+    WEIR_TRY(delta.recurrent, steps_->allocate(static_cast<size_t>(recurrent) * sizeof(float)));
+    WEIR_TRY(delta.conv, steps_->allocate(static_cast<size_t>(conv) * sizeof(float)));
+    state.delta.push_back(std::move(delta));
+  }
+  return state;
+}
+
+Result<SequenceState> Model::copy(const SequenceState& from) {
+  WEIR_TRY(SequenceState to, new_sequence());
+  WEIR_RETURN_IF_ERROR(reserve_pages(to, from.position));
+  to.position = from.position;
+  for (size_t i = 0; i < to.delta.size(); ++i) {
+    steps_->copy(to.delta[i].recurrent.data(), from.delta[i].recurrent.data(), to.delta[i].recurrent.bytes());
+    steps_->copy(to.delta[i].conv.data(), from.delta[i].conv.data(), to.delta[i].conv.bytes());
+  }
+  for (size_t i = 0; i < to.kv.size(); ++i) {
+    for (size_t p = 0; p < to.kv[i].pages.size(); ++p) {
+      steps_->copy(to.kv[i].pages[p].data(), from.kv[i].pages[p].data(), to.kv[i].pages[p].bytes());
+    }
+  }
+  WEIR_RETURN_IF_ERROR(steps_->finish());
+  return to;
+}
+
+Result<std::span<const float>> Model::run(const Batch& batch) {
+  WEIR_RETURN_IF_ERROR(check(batch));
+  for (const Segment& segment : batch.segments) {
+    WEIR_RETURN_IF_ERROR(reserve_pages(*segment.state, segment.state->position + segment.rows));
+  }
+  const auto wanted = static_cast<int64_t>(batch.wanted.size());
+  const Pass pass = workspace_.pass(static_cast<int64_t>(batch.tokens.size()), wanted);
+  forward(*steps_, weights_, config_.norm_epsilon, batch, pass);
+  steps_->copy_out(logits_.data(), pass.logits.data, pass.logits.bytes());
+  WEIR_RETURN_IF_ERROR(steps_->finish());
+  for (const Segment& segment : batch.segments) segment.state->position += segment.rows;
+  return std::span<const float>(logits_.data(), static_cast<size_t>(wanted * config_.vocabulary));
+}
+
+Status Model::check(const Batch& batch) const {
+  const auto rows = static_cast<int64_t>(batch.tokens.size()),
+             wanted = static_cast<int64_t>(batch.wanted.size());
+  if (rows < 1 || rows > max_rows()) {
+    return invalid("a pass of " + std::to_string(rows) + " rows, expected 1 to " + std::to_string(max_rows()),
+                   "cut the prompt into smaller chunks");
+  }
+  if (wanted > max_wanted()) {
+    return invalid("logits of " + std::to_string(wanted) + " rows asked for, expected at most " +
+                       std::to_string(max_wanted()),
+                   "");
+  }
+  for (const int32_t token : batch.tokens) {
+    if (token < 0 || token >= config_.vocabulary) {
+      return invalid("token " + std::to_string(token) + " is outside the vocabulary of " +
+                         std::to_string(config_.vocabulary),
+                     "use the tokenizer that belongs to the model");
+    }
+  }
+  for (const Segment& segment : batch.segments) {
+    const int64_t end = segment.state->position + segment.rows;
+    if (end > config_.context) {
+      return invalid("the sequence would reach " + std::to_string(end) + " tokens, the model's context is " +
+                         std::to_string(config_.context),
+                     "shorten the prompt or ask for fewer tokens");
+    }
+  }
+  return {};
+}
+
+Status Model::reserve_pages(SequenceState& state, int64_t positions) {
+  const AttentionWeights* attention = first_attention(weights_);
+  if (attention == nullptr) return {};
+  const auto pages = static_cast<size_t>((positions + kKvPage - 1) / kKvPage);
+  for (KvCache& cache : state.kv) {
+    while (cache.pages.size() < pages) {
+      WEIR_TRY(Buffer page, steps_->allocate(steps_->kv_page_bytes(*attention)));
+      cache.pages.push_back(std::move(page));
+    }
+  }
+  return {};
+}
+
+uint64_t Model::bytes_per_token(int64_t position) const {
+  uint64_t total = weights_.embedding->row_bytes() + weights_.head->bytes();
+  for (const Layer& layer : weights_.layers) {
+    const Experts& experts = *layer.moe.expert;
+    const auto slots = static_cast<uint64_t>(layer.moe.top_k);
+    const int64_t shared = experts.count() - 1;
+    // Routed experts of a layer share one encoding in practice; the first stands for all.
+    total += layer.moe.router->bytes() + slots * (experts.up_bytes(0) + experts.down_bytes(0)) +
+             experts.up_bytes(shared) + experts.down_bytes(shared);
+    if (layer.attention) {
+      const AttentionWeights& w = *layer.attention;
+      const auto page = static_cast<uint64_t>(steps_->kv_page_bytes(w));
+      total += w.in->bytes() + w.out->bytes() + page * static_cast<uint64_t>(position) / kKvPage;
+    } else {
+      const DeltaWeights& w = *layer.delta;
+      const int64_t state = 2 * w.value_heads * w.key_dim * w.value_dim + w.taps * w.channels();
+      total += w.in->bytes() + w.out->bytes() + static_cast<uint64_t>(state) * sizeof(float);
+    }
+  }
+  return total;
+}
+
+}  // namespace weir::qwen

@@ -1,0 +1,69 @@
+// A Qwen3.6 model, loaded: what generation talks to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "kernels/steps.h"
+#include "models/qwen/config.h"
+#include "models/qwen/weights.h"
+#include "models/qwen/workspace.h"
+
+namespace weir::qwen {
+
+struct LoadOptions {
+  int64_t max_rows = 512;   // rows of one pass: the prefill chunk
+  int64_t max_wanted = 16;  // rows of one pass whose logits can be asked for
+};
+
+class Model {
+ public:
+  // Loads `folder` onto the backend. Progress counts bytes of the checkpoint.
+  static Result<std::unique_ptr<Model>> load(const std::string& folder, std::unique_ptr<Steps> steps,
+                                             const LoadOptions& options, const Progress& progress);
+
+  const Config& config() const { return config_; }
+  const Weights& weights() const { return weights_; }
+  Steps& steps() { return *steps_; }
+  int64_t max_rows() const { return workspace_.max_rows(); }
+  int64_t max_wanted() const { return workspace_.max_wanted(); }
+
+  // A sequence at position 0.
+  Result<SequenceState> new_sequence();
+
+  // A copy of a sequence at its present position, which goes on independently.
+  Result<SequenceState> copy(const SequenceState& state);
+
+  // One pass: reserves pages, runs the batch and advances its sequences. The logits [wanted, V] are host
+  // memory, valid until the next call. Errors: kInvalidArgument for a token outside the vocabulary, too many
+  // rows or wanted rows, or a position beyond the context; kOutOfMemory for pages; kDevice, after which the
+  // sequences of the batch must be dropped.
+  Result<std::span<const float>> run(const Batch& batch);
+
+  // Bytes that decoding one token at `position` must move: the weights that it touches, recurrent state read
+  // and written, keys and values read.
+  uint64_t bytes_per_token(int64_t position) const;
+
+ private:
+  Model(Config config, Checkpoint checkpoint, std::unique_ptr<Steps> steps)
+      : config_(std::move(config)), checkpoint_(std::move(checkpoint)), steps_(std::move(steps)) {}
+
+  Status check(const Batch& batch) const;
+  Status reserve_pages(SequenceState& state, int64_t positions);
+
+  // Order matters: weights may be views of the checkpoint, and their memory belongs to the backend.
+  Config config_;
+  Checkpoint checkpoint_;
+  std::unique_ptr<Steps> steps_;
+  Weights weights_;
+  Workspace workspace_;
+  std::vector<float> logits_;
+};
+
+}  // namespace weir::qwen
