@@ -52,11 +52,7 @@ class ReferenceSteps final : public Steps {
   }
 
   void norm_project(Rows out, Rows x, const Vector& gain, float epsilon, const Linear& w) override {
-    const Rows normed = norm_rows(x, gain, epsilon);
-    if (probe_) {
-      for (int64_t t = 0; t < x.rows; ++t) probe_("normed", {normed.row(t), static_cast<size_t>(x.cols)});
-    }
-    multiply_stacked(out, normed, w);
+    multiply_stacked(out, norm_rows(x, gain, epsilon), w);
   }
 
   void attend(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch,
@@ -132,7 +128,10 @@ class ReferenceSteps final : public Steps {
   Rows norm_rows(Rows x, const Vector& gain, float epsilon) {
     normed_.resize(static_cast<size_t>(x.rows * x.cols));
     const Rows normed{normed_.data(), x.rows, x.cols};
-    for (int64_t t = 0; t < x.rows; ++t) rms_norm(normed.row(t), x.row(t), gain.floats(), x.cols, epsilon);
+    for (int64_t t = 0; t < x.rows; ++t) {
+      rms_norm(normed.row(t), x.row(t), gain.floats(), x.cols, epsilon);
+      if (probe_) probe_("normed", {normed.row(t), static_cast<size_t>(x.cols)});
+    }
     return normed;
   }
 

@@ -13,9 +13,9 @@
 
 namespace weir {
 
-// Shows what lies inside a fused step, one call a row and stage, in order. Stages: "normed" (norm_project);
-// "q", "k", "v", "attention" (before the gate); "qkv" (after convolution and SiLU), "g" (log decay), "beta",
-// "o" (before the norm).
+// Shows what lies inside a fused step, one call a row and stage, in order. Stages: "normed" (norm_project,
+// norm_head); "q", "k", "v", "attention" (before the gate); "qkv" (after convolution and SiLU), "g" (log
+// decay), "beta", "o" (before the norm).
 using StageProbe = std::function<void(std::string_view stage, std::span<const float> row)>;
 
 // The checkpoint whose matrices are packed must outlive the steps.

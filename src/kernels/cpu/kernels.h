@@ -1,0 +1,36 @@
+// The table of everything that is compiled once for each instruction set. Plain structs and function pointers
+// only: both the ordinary files and the per-instruction-set ones include it. All functions run on one thread;
+// who calls them for which part of the work is decided in the ordinary files.
+#pragma once
+
+#include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/delta_rule_kernels.h"
+#include "kernels/cpu/linear_kernels.h"
+#include "kernels/cpu/row_kernels.h"
+
+namespace weir::cpu {
+
+struct CpuKernels {
+  RowKernels rows;
+  LinearKernels linear;
+  AttentionKernels attention;
+  DeltaKernels delta;
+};
+
+// One table for each instruction set, from kernel_table.cpp; the portable one exists everywhere.
+namespace portable {
+extern const CpuKernels kKernels;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const CpuKernels kKernels;
+}
+namespace avx512 {
+extern const CpuKernels kKernels;
+}
+namespace avx512_vnni {
+extern const CpuKernels kKernels;
+}
+#endif
+
+}  // namespace weir::cpu
