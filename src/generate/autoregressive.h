@@ -15,35 +15,20 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "generate/generation.h"
+#include "generate/request.h"
 #include "generate/sampler.h"
-#include "generate/sampling.h"
 #include "generate/stop.h"
 #include "kernels/state.h"
 #include "models/qwen/model.h"
+#include "text/stream_decoder.h"
+#include "text/tokenizer.h"
 
 namespace weir {
-
-class StreamDecoder;
-class Tokenizer;
 
 // A sequence's state and exactly the tokens that have passed through it. A default one is empty.
 struct HeldSequence {
   SequenceState state;
   std::vector<int32_t> tokens;
-};
-
-struct GenerationRequest {
-  std::vector<int32_t> prompt;  // all of it, also what a HeldSequence already holds
-  Sampling sampling;
-
-  int64_t max_tokens = 0;  // most tokens to generate; 0: until the context is full
-  int64_t context = 0;     // most tokens of prompt and answer together; 0: what the model was trained for
-  std::vector<int32_t> end_tokens;
-  std::vector<std::string> stop_strings;
-
-  std::optional<int> top_logprobs;  // as in Draw
-  uint32_t sequence = 0;            // tells apart answers to one prompt with one seed
-  int64_t chunk = 0;                // most tokens of one step; 0: as many as the model takes
 };
 
 // A generated token and the text that it completes. The text may lag behind (unfinished characters, a
@@ -66,17 +51,15 @@ struct GenerationCallbacks {
 // yet and, when none is left, chooses the next token; so several generations on one model can take turns.
 class Generation {
  public:
-  // Checks the request and takes over `held`. Its state is reused when its tokens are the beginning of the
-  // prompt and at least one token is left to feed; a recurrent state cannot be cut back, so otherwise it is
+  // Checks the request, then takes over `held`: its state is reused when its tokens are the beginning of the
+  // prompt and at least one token is left to feed. A recurrent state cannot be cut back, so otherwise it is
   // dropped and the prompt fed from the start. `model` and `tokenizer` must outlive the generation. Errors:
   // kInvalidArgument when the prompt is empty, leaves no room in the context (naming both numbers) or holds
-  // an unknown token, or when another field is out of range; kOutOfMemory. `held` is lost on error only if it
-  // could not be reused.
+  // an unknown token, or when another field is out of range; `held` is then untouched. kOutOfMemory.
   static Result<std::unique_ptr<Generation>> start(qwen::Model& model, const Tokenizer& tokenizer,
                                                    GenerationRequest request,
                                                    GenerationCallbacks callbacks = {},
-                                                   HeldSequence held = {});
-  ~Generation();
+                                                   HeldSequence&& held = {});
 
   // One chunk or one token. Returns true once the answer has ended; further calls do nothing. After an error
   // (kDevice, kOutOfMemory, kInternal) the generation has ended and holds no sequence.
@@ -86,36 +69,41 @@ class Generation {
   Status run();
 
   bool finished() const { return finish_.has_value(); }
-  FinishReason finish_reason() const { return *finish_; }  // only when finished without an error
+  FinishReason finish_reason() const { return *finish_; }  // only when finished
   const GenerationStatistics& statistics() const { return statistics_; }
 
-  std::string_view text() const { return text_; }  // reported so far
-  // Generated so far, without the token that ended the answer.
+  const std::string& text() const { return text_; }  // of the answer, as far as it has been reported
+  // The tokens of the answer so far, without the one that ended it.
   std::span<const int32_t> answer() const { return std::span(tokens_).subspan(prompt_tokens_); }
 
-  // The sequence, to be passed to the next start(): at a step's border it is whole, also after a cancellation
-  // or before the end. The last token of the answer is usually not in it yet. The generation has ended
-  // afterwards.
+  // The sequence, to be passed to the next start(). Between steps it is whole, also before the end of the
+  // answer and after a cancellation; the newest token of the answer is usually not in it yet. The generation
+  // has ended afterwards.
   HeldSequence release();
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
 
-  Generation(qwen::Model& model, GenerationRequest request, GenerationCallbacks callbacks);
+  Generation(qwen::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
+             GenerationCallbacks callbacks, SequenceState state);
 
+  Status advance();
   Result<std::span<const float>> feed();
-  Status choose(std::span<const float> logits);
-  void deliver(const Sampled& sampled);
-  void finish(FinishReason reason);
+  Result<Sampled> choose(std::span<const float> logits);
+  void accept(const Sampled& sampled);
+  void end(FinishReason reason);
+  std::string flush();
+  void report(const Piece& piece);
 
   qwen::Model& model_;
-  GenerationRequest request_;
+  GenerationRequest request_;  // its prompt has moved to tokens_
   GenerationCallbacks callbacks_;
-  SequenceState state_;
-  std::vector<int32_t> tokens_;  // prompt and answer; the state holds the first state_.position of them
   size_t prompt_tokens_ = 0;
+  std::vector<int32_t> tokens_;  // prompt and answer
+  SequenceState state_;          // after the first state_.position tokens
   Sampler sampler_;
-  std::unique_ptr<StreamDecoder> decoder_;
+  StreamDecoder decoder_;
   StopMatcher stop_;
   std::string text_;
   std::optional<FinishReason> finish_;

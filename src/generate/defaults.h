@@ -19,8 +19,9 @@ struct GenerationDefaults {
   std::vector<int32_t> end_tokens;
 };
 
-// generation_config.json may be missing. Errors: kNotFound without config.json; kCorrupt for a file that is
-// not JSON or a field of the wrong type or out of range, by name.
+// generation_config.json may be missing; config.json is read only for its end tokens. Errors: kNotFound when
+// config.json is needed and missing; kCorrupt for a file that is not JSON or a field of the wrong type or out
+// of range, by name.
 Result<GenerationDefaults> read_generation_defaults(const std::string& folder);
 
 }  // namespace weir

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "generate/distribution.h"
 #include "generate/history.h"
 #include "generate/sampling.h"
 #include "generate/top_k.h"
@@ -65,15 +66,19 @@ class Sampler {
 
  private:
   std::span<const float> process(std::span<const float> logits, std::span<const uint32_t> allowed);
-  void penalise();
   int32_t choose(std::span<const float> logits, const Draw& draw);
   std::span<const Candidate> keep(std::span<const float> logits);
   std::span<const Candidate> reach_top_p(std::span<const float> logits);
+  double weight_of(std::span<const Candidate> candidates) const;
+  std::span<const Candidate> reaching(std::span<const Candidate> candidates, double weight) const;
+  int32_t pick(std::span<const Candidate> kept, double point) const;
+  Logprobs report(std::span<const float> logits, int32_t chosen, int count);
 
   Sampling sampling_;
   int64_t vocabulary_ = 0;
-  TokenHistory history_;
+  TokenHistory history_;  // stays empty unless there are penalties
   TopK top_k_;
+  Distribution distribution_;
   std::vector<float> processed_;  // logits after mask, bias and penalties
 };
 

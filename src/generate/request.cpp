@@ -1,0 +1,59 @@
+#include "generate/request.h"
+
+#include <fmt/format.h>
+
+#include "generate/stop.h"
+
+namespace weir {
+namespace {
+
+Error invalid(std::string message, std::string hint = "") {
+  return Error{Code::kInvalidArgument, std::move(message), std::move(hint)};
+}
+
+Status validate_prompt(const GenerationRequest& request, const GenerationBounds& bounds) {
+  if (request.prompt.empty()) return invalid("the prompt is empty");
+  const int64_t context = request.context > 0 ? request.context : bounds.context;
+  const auto size = static_cast<int64_t>(request.prompt.size());
+  if (size >= context) {
+    return invalid(
+        fmt::format("the prompt has {} tokens, but the context has room for {}, one of them for the answer",
+                    size, context),
+        "shorten the prompt or raise the context");
+  }
+  for (const int32_t token : request.prompt) {
+    if (token < 0 || token >= bounds.vocabulary) {
+      return invalid(fmt::format("the prompt holds token {}, but the model's tokens are 0 to {}", token,
+                                 bounds.vocabulary - 1),
+                     "use the tokenizer that belongs to the model");
+    }
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Status validate(const GenerationRequest& request, const GenerationBounds& bounds) {
+  if (request.max_tokens < 0) {
+    return invalid(
+        fmt::format("max_tokens is {}, but must be at least 1, or 0 for no limit", request.max_tokens));
+  }
+  if (request.context < 0 || request.context > bounds.context) {
+    return invalid(fmt::format(
+        "context is {}, but must be from 1 to the {} that the model was trained for, or 0 for these",
+        request.context, bounds.context));
+  }
+  if (request.chunk < 0 || request.chunk > bounds.rows) {
+    return invalid(
+        fmt::format("chunk is {}, but must be from 1 to {}, or 0 for these", request.chunk, bounds.rows));
+  }
+  if (request.top_logprobs && (*request.top_logprobs < 0 || *request.top_logprobs > kMaxTopLogprobs)) {
+    return invalid(
+        fmt::format("top_logprobs is {}, but must be from 0 to {}", *request.top_logprobs, kMaxTopLogprobs));
+  }
+  WEIR_RETURN_IF_ERROR(validate_stop_strings(request.stop_strings));
+  WEIR_RETURN_IF_ERROR(validate(request.sampling, bounds.vocabulary));
+  return validate_prompt(request, bounds);
+}
+
+}  // namespace weir

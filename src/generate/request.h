@@ -1,0 +1,39 @@
+// What an autoregressive generation is asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "generate/sampling.h"
+
+namespace weir {
+
+struct GenerationRequest {
+  std::vector<int32_t> prompt;  // all of it, also what a held sequence already contains
+  Sampling sampling;
+
+  int64_t max_tokens = 0;  // most tokens to generate; 0: until the context is full
+  int64_t context = 0;     // most tokens of prompt and answer together; 0: what the model was trained for
+  std::vector<int32_t> end_tokens;
+  std::vector<std::string> stop_strings;
+
+  std::optional<int> top_logprobs;  // alternatives to report, [0, kMaxTopLogprobs]; unset: no logprobs at all
+  uint32_t sequence = 0;            // tells apart answers to one prompt with one seed
+  int64_t chunk = 0;                // most tokens of one step; 0: as many as the model takes
+};
+
+// What the model at hand allows.
+struct GenerationBounds {
+  int64_t vocabulary = 0;  // token ids are below
+  int64_t context = 0;
+  int64_t rows = 0;  // of one pass
+};
+
+// Error: kInvalidArgument, naming what was asked for and what is possible. A prompt that leaves no room for
+// an answer is refused, never cut.
+Status validate(const GenerationRequest& request, const GenerationBounds& bounds);
+
+}  // namespace weir
