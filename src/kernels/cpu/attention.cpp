@@ -18,50 +18,7 @@ constexpr int64_t kLanes = 16;
 // Items that a thread computes between two merges: enough that waiting for the slowest thread is rare.
 constexpr int64_t kItemsPerThread = 4;
 
-struct Geometry {
-  int64_t kv_heads, group, dim, half;
-
-  explicit Geometry(const AttentionWeights& w)
-      : kv_heads(w.kv_heads), group(w.heads / w.kv_heads), dim(w.head_dim), half(w.rotary_dim / 2) {}
-
-  int64_t head_page() const { return 2 * kKvPage * dim; }  // elements
-};
-
-// What one thread needs for itself.
-struct ThreadScratch {
-  float* cosines;  // [half]
-  float* sines;    // [half]
-  float* head;     // [dim], a key before rounding
-  float* queries;  // [kTileRows, group, dim]
-  float* scores;   // [group, kKvPage]
-
-  ThreadScratch(Carver& carver, const Geometry& g)
-      : cosines(carver.take<float>(g.half)),
-        sines(carver.take<float>(g.half)),
-        head(carver.take<float>(g.dim)),
-        queries(carver.take<float>(kTileRows * g.group * g.dim)),
-        scores(carver.take<float>(g.group * kKvPage)) {}
-};
-
-// Partial results of one item, or the merged ones of a tile.
-struct Slot {
-  Partial all;  // of [kTileRows, group] queries
-
-  Slot(Carver& carver, const Geometry& g) {
-    const int64_t queries = kTileRows * g.group;
-    all = {carver.take<float>(queries), carver.take<float>(queries), carver.take<float>(queries * g.dim)};
-  }
-  Partial from(int64_t query, int64_t dim) const {
-    return {all.max + query, all.sum + query, all.values + query * dim};
-  }
-};
-
-HeadPage head_page(void* page, int64_t kv_head, const Geometry& g) {
-  const uint16_t* keys = static_cast<const uint16_t*>(page) + kv_head * g.head_page();
-  return {keys, keys + kKvPage * g.dim};
-}
-
-// One call of attend.
+// One call of attend: append, then rounds of items that all threads compute and then merge in item order.
 class Attention {
  public:
   Attention(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch, int64_t index,
@@ -72,15 +29,208 @@ class Attention {
         batch_(batch),
         index_(static_cast<size_t>(index)),
         kernels_(kernels),
-        g_(w),
         threads_(threads),
-        capacity_(kItemsPerThread * threads) {
+        group_(w.heads / w.kv_heads),
+        dim_(w.head_dim),
+        half_(w.rotary_dim / 2),
+        tile_queries_(kTileRows * group_),
+        items_left_(batch, w.kv_heads) {
+    const int64_t capacity = kItemsPerThread * threads;
     Carver carver(scratch);
-    frequencies_ = carver.take<float>(g_.half);
-    items_ = carver.take<Item>(capacity_);
-    shared_ = carver;
-    for (int64_t i = 0; i < g_.half; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(w.rotary_dim);
-      frequencies_[i] = static_cast<float>(std::pow(static_cast<double>(w.rope_theta), exponent));
+    frequencies_ = carver.take<float>(half_);
+    rotations_ = carver.take<float>(threads * 2 * half_);
+    heads_ = carver.take<float>(threads * dim_);
+    queries_ = carver.take<float>(threads * tile_queries_ * dim_);
+    scores_ = carver.take<float>(threads * group_ * kKvPage);
+    partials_ = {carver.take<float>((capacity + 1) * tile_queries_),
+                 carver.take<float>((capacity + 1) * tile_queries_),
+                 carver.take<float>((capacity + 1) * tile_queries_ * dim_)};
+    items_ = carver.take<Item>(capacity);
+    fill_frequencies();
+  }
+
+  // Keys and values of this thread's rows go to their pages.
+  void append(int thread) const {
+    const Range mine = part_of(projected_.rows, thread, threads_);
+    for (const Segment& segment : batch_.segments) {
+      const int64_t begin = std::max(mine.begin, segment.first_row);
+      const int64_t end = std::min(mine.end, segment.first_row + segment.rows);
+      for (int64_t row = begin; row < end; ++row) append_row(segment, row, thread);
     }
   }
+
+  // Takes the items of the next round; false when there are none.
+  bool next_round() {
+    const int64_t capacity = kItemsPerThread * threads_;
+    for (item_count_ = 0; item_count_ < capacity && !items_left_.done(); ++item_count_) {
+      items_[item_count_] = items_left_.next();
+    }
+    return item_count_ > 0;
+  }
+
+  // This thread's part of the round's items, into their slots.
+  void compute(int thread) const {
+    const Range mine = part_of(item_count_, thread, threads_);
+    for (int64_t i = mine.begin; i < mine.end; ++i) {
+      const Item& item = items_[i];
+      if (i == mine.begin || !(item.tile == items_[i - 1].tile)) prepare_queries(item.tile, thread);
+      const HeadPage page = page_of(item);
+      for (int64_t r = 0; r < item.tile.rows; ++r) {
+        const int64_t first = r * group_;
+        kernels_.attend_page(slot(i, first), queries(thread) + first * dim_, page, item.visible(r), group_,
+                             dim_, scores_ + thread * group_ * kKvPage);
+      }
+    }
+  }
+
+  // This thread's part of a tile's queries, for all items of the round.
+  void merge(int thread) const {
+    for (int64_t i = 0; i < item_count_; ++i) {
+      const Item& item = items_[i];
+      for (int64_t query = thread; query < item.tile.rows * group_; query += threads_) {
+        const Partial total = slot(kItemsPerThread * threads_, query);
+        if (item.page == 0) {
+          copy_partial(total, slot(i, query));
+        } else {
+          kernels_.merge(total, slot(i, query), dim_);
+        }
+        if (item.is_last()) finish(item.tile, query, total);
+      }
+    }
+  }
+
+ private:
+  void fill_frequencies() {
+    for (int64_t i = 0; i < half_; ++i) {
+      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(w_.rotary_dim);
+      frequencies_[i] = static_cast<float>(std::pow(static_cast<double>(w_.rope_theta), exponent));
+    }
+  }
+
+  float* queries(int thread) const { return queries_ + thread * tile_queries_ * dim_; }
+
+  Partial slot(int64_t i, int64_t query) const {
+    const int64_t at = i * tile_queries_ + query;
+    return {partials_.max + at, partials_.sum + at, partials_.values + at * dim_};
+  }
+
+  void copy_partial(const Partial& to, const Partial& from) const {
+    *to.max = *from.max;
+    *to.sum = *from.sum;
+    std::copy_n(from.values, dim_, to.values);
+  }
+
+  HeadPage page_of(const Item& item) const {
+    const KvCache& cache = item.tile.segment->state->kv[index_];
+    const void* page = cache.pages[static_cast<size_t>(item.page)].data();
+    const uint16_t* keys = static_cast<const uint16_t*>(page) + item.tile.kv_head * 2 * kKvPage * dim_;
+    return {keys, keys + kKvPage * dim_};
+  }
+
+  // The angle is a float32 product, as in the original; its cosine and sine are then exact to float32,
+  // however far the position.
+  Rotation rotation_at(int64_t position, int thread) const {
+    float* cosines = rotations_ + thread * 2 * half_;
+    float* sines = cosines + half_;
+    for (int64_t i = 0; i < half_; ++i) {
+      const double angle = static_cast<float>(position) * frequencies_[i];
+      cosines[i] = static_cast<float>(std::cos(angle));
+      sines[i] = static_cast<float>(std::sin(angle));
+    }
+    return {cosines, sines, half_};
+  }
+
+  void append_row(const Segment& segment, int64_t row, int thread) const {
+    const int64_t position = segment.state->position + row - segment.first_row;
+    const float* keys = projected_.row(row) + 2 * w_.heads * dim_;
+    const float* values = keys + w_.kv_heads * dim_;
+    void* page = segment.state->kv[index_].pages[static_cast<size_t>(position / kKvPage)].data();
+    const Rotation rotation = rotation_at(position, thread);
+    float* key = heads_ + thread * dim_;
+    for (int64_t h = 0; h < w_.kv_heads; ++h) {
+      kernels_.norm_rotate(key, keys + h * dim_, w_.k_norm.floats(), w_.norm_epsilon, rotation, 1.0f, dim_);
+      store_position(page, h, position % kKvPage, key, values + h * dim_);
+    }
+  }
+
+  void store_position(void* page, int64_t kv_head, int64_t position, const float* key,
+                      const float* value) const {
+    uint16_t* keys = static_cast<uint16_t*>(page) + kv_head * 2 * kKvPage * dim_;
+    uint16_t* values = keys + kKvPage * dim_;
+    keys += position / kLanes * dim_ * kLanes + position % kLanes;
+    for (int64_t d = 0; d < dim_; ++d) keys[d * kLanes] = to_bf16(key[d]).bits;
+    for (int64_t d = 0; d < dim_; ++d) {
+      values[(d / kLanes * kKvPage + position) * kLanes + d % kLanes] = to_bf16(value[d]).bits;
+    }
+  }
+
+  // Normed, rotated and scaled queries of a tile: [rows, group, dim].
+  void prepare_queries(const Tile& tile, int thread) const {
+    const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim_)));
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const Rotation rotation = rotation_at(tile.position(r), thread);
+      const float* in = projected_.row(tile.batch_row(r)) + 2 * tile.kv_head * group_ * dim_;
+      float* out = queries(thread) + r * group_ * dim_;
+      for (int64_t m = 0; m < group_; ++m) {
+        kernels_.norm_rotate(out + m * dim_, in + 2 * m * dim_, w_.q_norm.floats(), w_.norm_epsilon, rotation,
+                             scale, dim_);
+      }
+    }
+  }
+
+  void finish(const Tile& tile, int64_t query, const Partial& total) const {
+    const int64_t row = tile.batch_row(query / group_);
+    const int64_t head = tile.kv_head * group_ + query % group_;
+    const float* gate = projected_.row(row) + (2 * head + 1) * dim_;
+    kernels_.finish(mixed_.row(row) + head * dim_, total, gate, dim_);
+  }
+
+  Rows mixed_, projected_;
+  const AttentionWeights& w_;
+  const Batch& batch_;
+  size_t index_;
+  const AttentionKernels& kernels_;
+  int threads_;
+  int64_t group_, dim_, half_;
+  int64_t tile_queries_;
+
+  float* frequencies_;  // [half]
+  float* rotations_;    // [threads, 2, half]
+  float* heads_;        // [threads, dim], a key before it is rounded
+  float* queries_;      // [threads, kTileRows, group, dim]
+  float* scores_;       // [threads, group, kKvPage]
+  Partial partials_;    // of [items + 1, kTileRows, group] queries; the last are the merged ones
+  Item* items_;
+
+  ItemSequence items_left_;
+  int64_t item_count_ = 0;
+};
+
+}  // namespace
+
+size_t kv_page_bytes(const AttentionWeights& w) {
+  return static_cast<size_t>(2 * kKvPage * w.kv_heads * w.head_dim) * sizeof(uint16_t);
+}
+
+size_t attention_scratch_bytes(const Limits& limits, int threads) {
+  const int64_t heads_width = limits.widest / 2;  // at least heads * head_dim
+  const int64_t dim = limits.widest / 4;          // at least head_dim, and so on
+  const int64_t group = heads_width / kLanes;
+  const int64_t items = kItemsPerThread * threads;
+  const int64_t floats = dim + threads * (dim + dim + kTileRows * heads_width + group * kKvPage) +
+                         (items + 1) * kTileRows * (2 * group + heads_width);
+  constexpr int kArrays = 9;
+  return carved_bytes(floats, sizeof(float)) + carved_bytes(items, sizeof(Item)) + kArrays * kCacheLine;
+}
+
+void attend(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch, int64_t index,
+            const AttentionKernels& kernels, ThreadPool& pool, void* scratch) {
+  Attention attention(mixed, projected, w, batch, index, kernels, pool.threads(), scratch);
+  pool.run([&](int thread) { attention.append(thread); });
+  while (attention.next_round()) {
+    pool.run([&](int thread) { attention.compute(thread); });
+    pool.run([&](int thread) { attention.merge(thread); });
+  }
+}
+
+}  // namespace weir::cpu

@@ -22,7 +22,7 @@ size_t kv_page_bytes(const AttentionWeights& w);
 // Scratch that `attend` needs for any layer whose input fits limits.widest.
 size_t attention_scratch_bytes(const Limits& limits, int threads);
 
-// Steps::attend. head_dim is a multiple of 16, heads one of kv_heads; `scratch` is aligned to 64 bytes.
+// Steps::attend. head_dim is a multiple of 16, heads one of kv_heads; `scratch` is aligned to a cache line.
 void attend(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch, int64_t index,
             const AttentionKernels& kernels, ThreadPool& pool, void* scratch);
 

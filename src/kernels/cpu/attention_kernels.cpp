@@ -110,17 +110,17 @@ void attend_page(const Partial& out, const float* q, const HeadPage& page, int64
   }
 }
 
-void norm_rotate(float* out, const float* x, const float* gain, float epsilon, const float* cosines,
-                 const float* sines, int64_t half, float scale, int64_t dim) {
+void norm_rotate(float* out, const float* x, const float* gain, float epsilon, const Rotation& rotation,
+                 float scale, int64_t dim) {
   F32x16 squares = set1(0.0f);
   for (int64_t d = 0; d < dim; d += kLanes) squares = fma(load(x + d), load(x + d), squares);
   const float mean = reduce_add(squares) / static_cast<float>(dim);
   const F32x16 factor = set1(1.0f / __builtin_sqrtf(mean + epsilon));
   for (int64_t d = 0; d < dim; d += kLanes) store(out + d, load(x + d) * factor * load(gain + d));
-  for (int64_t i = 0; i < half; ++i) {
-    const float a = out[i], b = out[i + half];
-    out[i] = a * cosines[i] - b * sines[i];
-    out[i + half] = b * cosines[i] + a * sines[i];
+  for (int64_t i = 0; i < rotation.half; ++i) {
+    const float a = out[i], b = out[i + rotation.half];
+    out[i] = a * rotation.cosines[i] - b * rotation.sines[i];
+    out[i + rotation.half] = b * rotation.cosines[i] + a * rotation.sines[i];
   }
   for (int64_t d = 0; d < dim; d += kLanes) store(out + d, load(out + d) * set1(scale));
 }

@@ -25,15 +25,22 @@ struct Partial {
   float* values = nullptr;  // [group, head_dim]
 };
 
+// The rotation of one position: elements (i, i + half) of a head turn by the angle of pair i.
+struct Rotation {
+  const float* cosines = nullptr;  // [half]
+  const float* sines = nullptr;    // [half]
+  int64_t half = 0;
+};
+
 struct AttentionKernels {
-  // out[D] = x * rsqrt(mean(x^2) + epsilon) * gain, its first 2 * half elements rotated in pairs
-  // (i, i + half), all times `scale`. The squares are summed in 16 lanes.
-  void (*norm_rotate)(float* out, const float* x, const float* gain, float epsilon, const float* cosines,
-                      const float* sines, int64_t half, float scale, int64_t dim);
+  // out[dim] = x * rsqrt(mean(x^2) + epsilon) * gain, rotated, times `scale`. The squares are summed in 16
+  // lanes.
+  void (*norm_rotate)(float* out, const float* x, const float* gain, float epsilon, const Rotation& rotation,
+                      float scale, int64_t dim);
 
   // The partial of positions [0, count) of a page. q [group, dim] with the softmax's scale in it. `scores`
-  // is scratch of [group, kPagePositions]. Dot products run down the dims, value sums along the positions, one fma
-  // each; the sum of exponentials runs in 16 lanes.
+  // is scratch of [group, kPagePositions]. Dot products run down the dims, value sums along the positions,
+  // one fma each; the sum of exponentials runs in 16 lanes.
   void (*attend_page)(const Partial& out, const float* q, const HeadPage& page, int64_t count, int64_t group,
                       int64_t dim, float* scores);
 

@@ -18,21 +18,21 @@ struct ConvInput {
 
 // One value head and its tokens.
 struct Recurrence {
-  float* state = nullptr;          // [key_dim, value_dim], updated
-  const float* q = nullptr;        // [tokens, key_dim]
-  const float* k = nullptr;        // [tokens, key_dim]
-  const float* v = nullptr;        // [tokens, value_dim]
-  const float* decay = nullptr;    // [tokens], e^g
-  const float* beta = nullptr;     // [tokens]
-  float* out = nullptr;            // [tokens, value_dim], rows out_stride apart
-  int64_t out_stride = 0;          // elements
+  float* state = nullptr;        // [key_dim, value_dim], updated
+  const float* q = nullptr;      // [tokens, key_dim]
+  const float* k = nullptr;      // [tokens, key_dim]
+  const float* v = nullptr;      // [tokens, value_dim]
+  const float* decay = nullptr;  // [tokens], e^g
+  const float* beta = nullptr;   // [tokens]
+  float* out = nullptr;          // [tokens, value_dim], rows out_stride apart
+  int64_t out_stride = 0;        // elements
   int64_t tokens = 0;
   int64_t key_dim = 0, value_dim = 0;  // key_dim even, value_dim a multiple of 16
 };
 
 struct DeltaKernels {
-  // out[width] = silu(sum over j of taps[j] * input row (row - kept + j)), for the channels from `channel` on;
-  // oldest tap first, one fma each. taps [kept + 1, channels].
+  // out[width] = silu(sum over j of taps[j] * input row (row - kept + j)), for the channels from `channel`
+  // on; oldest tap first, one fma each. taps [kept + 1, channels].
   void (*convolve)(float* out, const ConvInput& in, const float* taps, int64_t row, int64_t channel,
                    int64_t width);
 

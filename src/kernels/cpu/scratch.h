@@ -6,12 +6,14 @@
 
 namespace weir::cpu {
 
+inline constexpr size_t kCacheLine = 64;
+
 // Bytes of `count` elements, rounded up to whole cache lines.
 inline size_t carved_bytes(int64_t count, size_t element) {
-  return (static_cast<size_t>(count) * element + 63) / 64 * 64;
+  return (static_cast<size_t>(count) * element + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// Takes arrays one after the other, each on its own cache lines. `memory` is aligned to 64 bytes.
+// Takes arrays one after the other, each on its own cache lines. `memory` is aligned to a cache line.
 class Carver {
  public:
   explicit Carver(void* memory) : next_(static_cast<std::byte*>(memory)) {}

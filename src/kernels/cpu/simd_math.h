@@ -9,7 +9,8 @@ namespace weir::cpu::WEIR_ISA {
 // e^x, relative error below 1.5e-7. Below -87.3 the result is 0, above 88.3 infinity.
 // x = n ln2 + r with |r| <= ln2 / 2; e^r by its Taylor polynomial, whose first missing term is below 6e-9.
 WEIR_SIMD F32x16 exp(F32x16 x) {
-  const F32x16 magic = set1(12582912.0f);  // 1.5 * 2^23: a sum with it has the nearest integer in its low bits
+  const F32x16 magic =
+      set1(12582912.0f);  // 1.5 * 2^23: a sum with it has the nearest integer in its low bits
   const F32x16 shifted = fma(x, set1(1.44269504f), magic);
   const F32x16 n = shifted - magic;
   F32x16 r = fma(n, set1(-0.693359375f), x);  // ln2 in two parts, n times the first one being exact
