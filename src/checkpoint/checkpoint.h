@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,11 @@ class Checkpoint {
   // Tensors of the vision tower and of multi-token prediction are skipped and counted. Errors: kNotFound,
   // kCorrupt or kUnsupported, naming file and tensor.
   static Result<Checkpoint> open(const std::string& folder);
+
+  // The same of tensors in memory, which `owner` keeps alive; `origin` stands for the folder in messages.
+  static Result<Checkpoint> from_memory(std::string origin, nlohmann::json config,
+                                        std::span<const TensorView> tensors,
+                                        std::shared_ptr<const void> owner);
 
   const std::string& folder() const { return folder_; }
   const nlohmann::json& config() const { return config_; }
@@ -83,6 +90,8 @@ class Checkpoint {
   Status open_files();
   Status open_shards(const std::string& index_path);
   Status add_file(const std::string& path);
+  Status add_tensors(std::span<const TensorView> tensors, const std::string& file);
+  Status sort_out();
   Status detect_layout();
   void skip(Entry& entry);
   const TensorView* take(std::string_view name);  // marks it as read; null when there is none
@@ -93,6 +102,7 @@ class Checkpoint {
   QuantizationSection quantization_;
   Layout layout_ = Layout::kHuggingFace;
   std::vector<SafetensorsFile> files_;
+  std::shared_ptr<const void> memory_;                 // of tensors that come from no file
   std::map<std::string, Entry, std::less<>> tensors_;  // by canonical name
   Skipped skipped_;
   std::vector<std::string> notes_;

@@ -65,11 +65,29 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   WEIR_TRY(checkpoint.config_, read_config(checkpoint.config_path()));
   WEIR_TRY(checkpoint.quantization_, QuantizationSection::read(checkpoint.config_, checkpoint.config_path()));
   WEIR_RETURN_IF_ERROR(checkpoint.open_files());
-  for (auto& [name, entry] : checkpoint.tensors_) {
-    if (is_vision_or_mtp(entry.view.name)) checkpoint.skip(entry);
-  }
-  WEIR_RETURN_IF_ERROR(checkpoint.detect_layout());
+  WEIR_RETURN_IF_ERROR(checkpoint.sort_out());
   return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::from_memory(std::string origin, nlohmann::json config,
+                                           std::span<const TensorView> tensors,
+                                           std::shared_ptr<const void> owner) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = std::move(origin);
+  checkpoint.config_ = std::move(config);
+  checkpoint.memory_ = std::move(owner);
+  WEIR_TRY(checkpoint.quantization_, QuantizationSection::read(checkpoint.config_, checkpoint.config_path()));
+  WEIR_RETURN_IF_ERROR(checkpoint.add_tensors(tensors, checkpoint.folder_));
+  WEIR_RETURN_IF_ERROR(checkpoint.sort_out());
+  return checkpoint;
+}
+
+// What follows once all tensors are known.
+Status Checkpoint::sort_out() {
+  for (auto& [name, entry] : tensors_) {
+    if (is_vision_or_mtp(entry.view.name)) skip(entry);
+  }
+  return detect_layout();
 }
 
 Status Checkpoint::open_files() {
@@ -114,17 +132,22 @@ Status Checkpoint::open_shards(const std::string& index_path) {
 
 Status Checkpoint::add_file(const std::string& path) {
   WEIR_TRY(SafetensorsFile file, SafetensorsFile::open(path));
-  for (const TensorView& view : file.tensors()) {
+  WEIR_RETURN_IF_ERROR(add_tensors(file.tensors(), path));
+  files_.push_back(std::move(file));
+  return Ok{};
+}
+
+Status Checkpoint::add_tensors(std::span<const TensorView> tensors, const std::string& file) {
+  for (const TensorView& view : tensors) {
     const auto [place, added] =
-        tensors_.try_emplace(canonical_name(view.name), Entry{view, path, Use::kNotYet});
+        tensors_.try_emplace(canonical_name(view.name), Entry{view, file, Use::kNotYet});
     if (added) continue;
     const Entry& other = place->second;
     return Error{Code::kCorrupt,
-                 fmt::format("{}: tensor {} is the same as {} in {}", path, quote(view.name),
+                 fmt::format("{}: tensor {} is the same as {} in {}", file, quote(view.name),
                              quote(other.view.name), other.file),
                  "the folder mixes two checkpoints"};
   }
-  files_.push_back(std::move(file));
   return Ok{};
 }
 

@@ -17,7 +17,10 @@ using Tokens = std::vector<int32_t>;
 
 inline std::unique_ptr<qwen::Model> load_qwen(const std::string& folder, std::unique_ptr<Steps> steps,
                                               const qwen::LoadOptions& options) {
-  auto model = qwen::Model::load(folder, std::move(steps), options, {});
+  auto checkpoint = Checkpoint::open(folder);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  if (!checkpoint.ok()) return nullptr;
+  auto model = qwen::Model::load(std::move(*checkpoint), std::move(steps), options, {});
   EXPECT_TRUE(model.ok()) << model.error().message;
   return model.ok() ? std::move(*model) : nullptr;
 }

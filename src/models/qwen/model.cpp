@@ -20,9 +20,8 @@ const AttentionWeights* first_attention(const Weights& weights) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::load(const std::string& folder, std::unique_ptr<Steps> steps,
+Result<std::unique_ptr<Model>> Model::load(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
                                            const LoadOptions& options, const Progress& progress) {
-  WEIR_TRY(Checkpoint checkpoint, Checkpoint::open(folder));
   WEIR_TRY(Config config, read_config(checkpoint));
   std::unique_ptr<Model> model(new Model(std::move(config), std::move(checkpoint), std::move(steps)));
   WEIR_TRY(model->weights_, load_weights(model->checkpoint_, model->config_, *model->steps_, progress));

@@ -24,8 +24,8 @@ struct LoadOptions {
 
 class Model {
  public:
-  // Loads `folder` onto the backend. Progress counts bytes of the checkpoint.
-  static Result<std::unique_ptr<Model>> load(const std::string& folder, std::unique_ptr<Steps> steps,
+  // Packs the checkpoint's weights for the backend. Progress counts bytes of the checkpoint.
+  static Result<std::unique_ptr<Model>> load(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
                                              const LoadOptions& options, const Progress& progress);
 
   const Config& config() const { return config_; }
