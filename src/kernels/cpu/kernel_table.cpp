@@ -1,12 +1,16 @@
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/tiles.h"
 
 namespace weir::cpu::WEIR_ISA {
 
-RowKernels row_kernels();
-LinearKernels linear_kernels();
+extern const RowKernels kRowKernels;
+extern const Int8Kernels kInt8Kernels;
+extern const FloatKernels kFloatKernels;
 extern const AttentionKernels kAttentionKernels;
 extern const DeltaKernels kDeltaKernels;
 
-extern const CpuKernels kKernels = {row_kernels(), linear_kernels(), kAttentionKernels, kDeltaKernels};
+// constinit, because code that runs before main would use this instruction set on every CPU.
+extern constinit const CpuKernels kKernels = {kMaxTile,      kRowKernels,       kInt8Kernels,
+                                              kFloatKernels, kAttentionKernels, kDeltaKernels};
 
 }  // namespace weir::cpu::WEIR_ISA

@@ -11,10 +11,12 @@
 namespace weir::cpu {
 
 struct CpuKernels {
-  RowKernels rows;
-  LinearKernels linear;
-  AttentionKernels attention;
-  DeltaKernels delta;
+  int64_t max_tile;  // rows of activations in one product
+  const RowKernels& rows;
+  const Int8Kernels& int8;
+  const FloatKernels& floats;
+  const AttentionKernels& attention;
+  const DeltaKernels& delta;
 };
 
 // One table for each instruction set, from kernel_table.cpp; the portable one exists everywhere.

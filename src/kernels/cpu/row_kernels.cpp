@@ -56,7 +56,6 @@ void quantize(int8_t* q, float* scale, float* sum, const float* x, int64_t group
     float magnitude;
     __builtin_memcpy(&magnitude, &largest, sizeof(magnitude));
     if (largest >= kInfinityBits || magnitude < kTiny) {
-      round_group(q, x, 0.0f, group);
       for (int64_t c = 0; c < group; ++c) q[c] = 0;
       scale[g] = sum[g] = largest >= kInfinityBits ? __builtin_nanf("") : 0.0f;
       continue;
@@ -126,9 +125,7 @@ void route(int32_t* ids, float* weights, const float* logits, int64_t experts, i
 
 }  // namespace
 
-RowKernels row_kernels();
-RowKernels row_kernels() {
-  return {rms_norm, quantize, group_sums, silu_multiply, add_weighted, route};
-}
+extern constinit const RowKernels kRowKernels = {rms_norm,      quantize,     group_sums,
+                                                 silu_multiply, add_weighted, route};
 
 }  // namespace weir::cpu::WEIR_ISA

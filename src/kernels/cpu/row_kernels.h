@@ -28,7 +28,7 @@ struct RowKernels {
 
   // The top_k largest of `experts` logits, largest first, ties to the lower id; their softmax weights,
   // normalised to sum 1. Softmax is monotone, so the logits decide. After them comes id `experts` with weight
-  // sigmoid(logits[experts]). `scratch` holds top_k + 16 floats.
+  // sigmoid(logits[experts]). ids and weights hold top_k + 1.
   void (*route)(int32_t* ids, float* weights, const float* logits, int64_t experts, int64_t top_k);
 };
 

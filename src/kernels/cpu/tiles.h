@@ -1,0 +1,55 @@
+// Register tiles: a product is written for a fixed number of rows of activations, and the number is looked up
+// at run time. For sources that are compiled per instruction set.
+#pragma once
+
+#include "kernels/cpu/linear_kernels.h"
+#include "kernels/cpu/simd.h"
+
+namespace weir::cpu::WEIR_ISA {
+
+// Rows of activations whose integer and float accumulators fit the registers: 32 of 512 bits, or 16 of 256.
+#if defined(__AVX512F__)
+constexpr int kMaxTile = 12;
+#elif defined(__AVX2__)
+constexpr int kMaxTile = 4;
+#else
+constexpr int kMaxTile = 2;
+#endif
+
+// f(0), ..., f(n - 1), unrolled.
+template <int n, class F>
+WEIR_SIMD void repeat(F f) {
+  if constexpr (n > 0) {
+    repeat<n - 1>(f);
+    f(n - 1);
+  }
+}
+#define WEIR_INLINE_LAMBDA __attribute__((always_inline))
+
+// What ends a group: scales of 16 rows, then their biases.
+struct GroupScales {
+  F32x16 scales;
+  F32x16 biases;
+};
+WEIR_SIMD GroupScales load_scales(const uint8_t* p, bool wide) {
+  if (wide) {
+    const auto* floats = reinterpret_cast<const float*>(p);
+    return {load(floats), load(floats + kLanes)};
+  }
+  const auto* halves = reinterpret_cast<const uint16_t*>(p);
+  return {load_bf16(halves), load_bf16(halves + kLanes)};
+}
+WEIR_SIMD int64_t scales_bytes(bool wide) {
+  return 2 * kLanes * (wide ? 4 : 2);
+}
+
+// Kernel<n>::run for the tile's count.
+template <template <int> class Kernel, int n = kMaxTile>
+void run_tile(float* out, const uint8_t* block, const Tile& tile) {
+  if constexpr (n > 0) {
+    if (tile.count == n) return Kernel<n>::run(out, block, tile);
+    run_tile<Kernel, n - 1>(out, block, tile);
+  }
+}
+
+}  // namespace weir::cpu::WEIR_ISA
