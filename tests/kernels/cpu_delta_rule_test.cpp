@@ -204,11 +204,11 @@ class Truth {
 
   // Column j of S goes to decay (I - beta k k^T) S_j + beta v_j k, a map that does not lengthen differences,
   // as |k| <= 1 and beta <= 1. What a step adds to the error: that of the correction (from v, k, the sum's
-  // key_dim / 2 + 1 roundings, 8 others), of k, of the decay (g has 9 roundings, e^g 3), and two roundings
+  // key_dim / 4 + 2 roundings, 8 others), of k, of the decay (g has 9 roundings, e^g 3), and two roundings
   // of the new state.
   Vector64 recur(int64_t h, const Vector64& q, const Vector64& k, const Vector64& v, double g, double beta) {
     const double decay = std::exp(g), decay_error = (9 * std::abs(g) + 3) * kU;
-    const double sum_error = (static_cast<double>(w_.key_dim) / 2 + 1) * kU;
+    const double sum_error = (static_cast<double>(w_.key_dim) / 4 + 2) * kU;
     Vector64 o;
     for (int64_t j = 0; j < w_.value_dim; ++j) {
       const auto column = [&](int64_t i) -> double& {
@@ -285,11 +285,11 @@ TEST(CpuDeltaRule, EqualsFloat64WithinTheErrorOfItsRoundings) {
   }
 }
 
-// One head with key_dim = value_dim = 2, worked out by hand in float64; the columns beyond are zero.
+// One head with key_dim = value_dim = 2, worked out by hand in float64; what lies beyond is zero.
 TEST(CpuDeltaRule, RecurrenceGivesTheWorkedExample) {
-  constexpr int64_t kTokens = 3, kColumns = 16;
+  constexpr int64_t kTokens = 3, kWide = 16;
   const float q[] = {3, 1, -1, 1, 1, 2}, k[] = {2, -1, 1, 1, -2, 1};
-  const float v[kTokens][kColumns] = {{0.5f, -1.5f}, {1, 2}, {-1, 0.5f}};
+  const float v[kTokens][kWide] = {{0.5f, -1.5f}, {1, 2}, {-1, 0.5f}};
   const float a[] = {0.3f, -0.4f, 1.5f}, b[] = {0.2f, 1.0f, -0.7f};
   const float expected_o[kTokens][2] = {
       {0.137458f, -0.412375f}, {-0.128228f, 0.384683f}, {0.092472f, 0.214691f}};
@@ -297,14 +297,12 @@ TEST(CpuDeltaRule, RecurrenceGivesTheWorkedExample) {
   for (const auto& [name, tables] : test::kernel_tables()) {
     SCOPED_TRACE(name);
     const cpu::DeltaKernels& kernels = tables->delta;
-    // The kernel normalises whole vectors of 16, so pairs stand among zeros.
-    float unit_q[2 * kTokens], unit_k[2 * kTokens];
+    float wide_q[kTokens][kWide] = {}, wide_k[kTokens][kWide] = {};
     for (int64_t t = 0; t < kTokens; ++t) {
-      float wide_q[16] = {q[2 * t], q[2 * t + 1]}, wide_k[16] = {k[2 * t], k[2 * t + 1]};
-      kernels.normalise(wide_q, std::sqrt(0.5f), 16);
-      kernels.normalise(wide_k, 1, 16);
-      std::copy_n(wide_q, 2, unit_q + 2 * t);
-      std::copy_n(wide_k, 2, unit_k + 2 * t);
+      std::copy_n(q + 2 * t, 2, wide_q[t]);
+      std::copy_n(k + 2 * t, 2, wide_k[t]);
+      kernels.normalise(wide_q[t], std::sqrt(0.5f), kWide);
+      kernels.normalise(wide_k[t], 1, kWide);
     }
     float decay[kTokens], beta[kTokens];
     std::copy_n(a, kTokens, decay);
@@ -312,14 +310,15 @@ TEST(CpuDeltaRule, RecurrenceGivesTheWorkedExample) {
     kernels.gates(decay, beta, std::exp(0.5f), -1, kTokens);
     EXPECT_NEAR(decay[0], std::exp(-0.664741f), 1e-6);
     EXPECT_NEAR(beta[0], 0.549834f, 1e-6);
-    float state[2][kColumns] = {}, o[kTokens][kColumns];
-    kernels.recur({state[0], unit_q, unit_k, v[0], decay, beta, o[0], kColumns, kTokens, 2, kColumns});
+    float state[kWide][kWide] = {}, o[kTokens][kWide], scratch[kWide * cpu::kColumns];
+    kernels.recur(
+        {state[0], wide_q[0], wide_k[0], v[0], decay, beta, o[0], kWide, kTokens, kWide, kWide, scratch});
     for (int64_t t = 0; t < kTokens; ++t) {
       for (int j = 0; j < 2; ++j) EXPECT_NEAR(o[t][j], expected_o[t][j], 1e-6) << t << ", " << j;
     }
-    for (int i = 0; i < 2; ++i) {
-      for (int j = 0; j < kColumns; ++j) {
-        EXPECT_NEAR(state[i][j], j < 2 ? expected_state[i][j] : 0.0f, 1e-6) << i << ", " << j;
+    for (int i = 0; i < kWide; ++i) {
+      for (int j = 0; j < kWide; ++j) {
+        EXPECT_NEAR(state[i][j], i < 2 && j < 2 ? expected_state[i][j] : 0.0f, 1e-6) << i << ", " << j;
       }
     }
   }

@@ -14,16 +14,18 @@ constexpr int64_t kBlock = 32;
 
 // What one thread needs for a block of one head.
 struct HeadBlock {
-  float* q;      // [kBlock, key_dim]
-  float* k;      // [kBlock, key_dim]
-  float* v;      // [kBlock, value_dim]
-  float* decay;  // [kBlock], from a
-  float* beta;   // [kBlock], from b
+  float* q;        // [kBlock, key_dim]
+  float* k;        // [kBlock, key_dim]
+  float* v;        // [kBlock, value_dim]
+  float* columns;  // [key_dim, kColumns]
+  float* decay;    // [kBlock], from a
+  float* beta;     // [kBlock], from b
 };
 
-size_t block_bytes(int64_t head_width) {
-  return carved_bytes(kBlock * head_width, sizeof(float)) + 2 * carved_bytes(kBlock, sizeof(float)) +
-         2 * kCacheLine;
+// `width` is at least 2 * key_dim + value_dim.
+size_t block_bytes(int64_t width) {
+  return carved_bytes(kBlock * width + kColumns * width / 2, sizeof(float)) +
+         2 * carved_bytes(kBlock, sizeof(float)) + 3 * kCacheLine;
 }
 
 // One call of delta_rule.
@@ -78,8 +80,11 @@ class DeltaRule {
   HeadBlock block_of(int thread) const {
     const size_t bytes = block_bytes(2 * w_.key_dim + w_.value_dim);
     Carver carver(scratch_ + static_cast<size_t>(thread) * bytes);
-    return {carver.take<float>(kBlock * w_.key_dim), carver.take<float>(kBlock * w_.key_dim),
-            carver.take<float>(kBlock * w_.value_dim), carver.take<float>(kBlock),
+    return {carver.take<float>(kBlock * w_.key_dim),
+            carver.take<float>(kBlock * w_.key_dim),
+            carver.take<float>(kBlock * w_.value_dim),
+            carver.take<float>(w_.key_dim * kColumns),
+            carver.take<float>(kBlock),
             carver.take<float>(kBlock)};
   }
 
@@ -95,7 +100,7 @@ class DeltaRule {
     float* out = mixed_.row(batch_row) + head * w_.value_dim;
     float* state = state_of(segment).recurrent.floats() + head * w_.key_dim * w_.value_dim;
     kernels_.recur({state, block.q, block.k, block.v, block.decay, block.beta, out, mixed_.cols, rows,
-                    w_.key_dim, w_.value_dim});
+                    w_.key_dim, w_.value_dim, block.columns});
     const float* z = projected_.row(batch_row) + w_.channels() + head * w_.value_dim;
     for (int64_t t = 0; t < rows; ++t) {
       kernels_.norm_gate(out + t * mixed_.cols, z + t * projected_.cols, w_.norm.floats(), w_.norm_epsilon,

@@ -6,13 +6,14 @@
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// Columns of the state that go through all tokens together, in vectors: their sums stay in registers and
-// their part of the state in the L1 cache. No influence on any bit.
-#if defined(__AVX512F__)
-constexpr int kStripe = 4;
-#else
+// Columns of the state that go through all tokens together, in vectors: their sums stay in registers. No
+// influence on any bit.
 constexpr int kStripe = 2;
-#endif
+static_assert(kStripe * kLanes == kColumns);
+
+// Sums over the rows of the state run separately for rows 0, 1, 2 and 3 mod kSums: enough chains to hide the
+// latency of an fma.
+constexpr int kSums = 4;
 
 const float* source_row(const ConvInput& in, int64_t row) {
   return row >= 0 ? in.rows + row * in.row_stride : in.carried + (in.kept + row) * in.channels;
@@ -46,53 +47,94 @@ void gates(float* a, float* b, float decay, float dt_bias, int64_t count) {
   }
 }
 
-// beta (v - decay S^T k) of N vectors of columns.
+// N vectors of columns of the state.
+struct Stripe {
+  float* state;    // [key_dim], `stride` apart
+  int64_t stride;  // elements
+  int64_t key_dim;
+};
+
 template <int N>
-WEIR_SIMD void correction(F32x16* delta, const float* state, const float* k, const float* v, float decay,
-                          float beta, const Recurrence& r) {
-  F32x16 even[N], odd[N];
-  for (int n = 0; n < N; ++n) even[n] = odd[n] = set1(0.0f);
-  for (int64_t i = 0; i < r.key_dim; i += 2) {
-    const float* row = state + i * r.value_dim;
-    for (int n = 0; n < N; ++n) {
-      even[n] = fma(set1(k[i]), load(row + n * kLanes), even[n]);
-      odd[n] = fma(set1(k[i + 1]), load(row + r.value_dim + n * kLanes), odd[n]);
-    }
-  }
-  for (int n = 0; n < N; ++n) {
-    delta[n] = (load(v + n * kLanes) - (even[n] + odd[n]) * set1(decay)) * set1(beta);
-  }
+WEIR_SIMD void add_up(F32x16* total, const F32x16 (&sum)[kSums][N]) {
+  for (int n = 0; n < N; ++n) total[n] = (sum[0][n] + sum[1][n]) + (sum[2][n] + sum[3][n]);
 }
 
-// S = decay S + k delta^T;  out = S^T q, of N vectors of columns.
+// sum = S^T k.
 template <int N>
-WEIR_SIMD void update(float* out, float* state, const float* k, const float* q, const F32x16* delta,
-                      float decay, const Recurrence& r) {
-  F32x16 sum[2][N];
-  for (int n = 0; n < N; ++n) sum[0][n] = sum[1][n] = set1(0.0f);
-  for (int64_t i = 0; i < r.key_dim; i += 2) {
-    for (int odd = 0; odd < 2; ++odd) {
-      float* row = state + (i + odd) * r.value_dim;
+WEIR_SIMD void recall(F32x16* total, Stripe s, const float* k) {
+  F32x16 sum[kSums][N];
+  for (int c = 0; c < kSums; ++c) {
+    for (int n = 0; n < N; ++n) sum[c][n] = set1(0.0f);
+  }
+  for (int64_t i = 0; i < s.key_dim; i += kSums) {
+    for (int c = 0; c < kSums; ++c) {
+      const float* row = s.state + (i + c) * s.stride;
+      for (int n = 0; n < N; ++n) sum[c][n] = fma(set1(k[i + c]), load(row + n * kLanes), sum[c][n]);
+    }
+  }
+  add_up<N>(total, sum);
+}
+
+// S = decay S + k delta^T;  total = S^T q.
+template <int N>
+WEIR_SIMD void update(F32x16* total, Stripe s, const float* k, const float* q, const F32x16* delta,
+                      F32x16 decay) {
+  F32x16 sum[kSums][N];
+  for (int c = 0; c < kSums; ++c) {
+    for (int n = 0; n < N; ++n) sum[c][n] = set1(0.0f);
+  }
+  for (int64_t i = 0; i < s.key_dim; i += kSums) {
+    for (int c = 0; c < kSums; ++c) {
+      float* row = s.state + (i + c) * s.stride;
+      const F32x16 key = set1(k[i + c]), query = set1(q[i + c]);
       for (int n = 0; n < N; ++n) {
-        const F32x16 s = fma(set1(k[i + odd]), delta[n], load(row + n * kLanes) * set1(decay));
-        store(row + n * kLanes, s);
-        sum[odd][n] = fma(set1(q[i + odd]), s, sum[odd][n]);
+        const F32x16 updated = fma(key, delta[n], load(row + n * kLanes) * decay);
+        store(row + n * kLanes, updated);
+        sum[c][n] = fma(query, updated, sum[c][n]);
       }
     }
   }
-  for (int n = 0; n < N; ++n) store(out + n * kLanes, sum[0][n] + sum[1][n]);
+  add_up<N>(total, sum);
 }
 
-// All tokens for N vectors of columns from `column` on.
+// All tokens for the stripe of columns from `column` on.
 template <int N>
-void recur_stripe(const Recurrence& r, int64_t column) {
-  float* state = r.state + column;
+void run_tokens(const Recurrence& r, Stripe s, int64_t column) {
   for (int64_t t = 0; t < r.tokens; ++t) {
     const float* k = r.k + t * r.key_dim;
-    F32x16 delta[N];
-    correction<N>(delta, state, k, r.v + t * r.value_dim + column, r.decay[t], r.beta[t], r);
-    update<N>(r.out + t * r.out_stride + column, state, k, r.q + t * r.key_dim, delta, r.decay[t], r);
+    const float* v = r.v + t * r.value_dim + column;
+    float* out = r.out + t * r.out_stride + column;
+    const F32x16 decay = set1(r.decay[t]), beta = set1(r.beta[t]);
+    F32x16 delta[N], o[N];
+    recall<N>(delta, s, k);
+    for (int n = 0; n < N; ++n) delta[n] = (load(v + n * kLanes) - delta[n] * decay) * beta;
+    update<N>(o, s, k, r.q + t * r.key_dim, delta, decay);
+    for (int n = 0; n < N; ++n) store(out + n * kLanes, o[n]);
   }
+}
+
+template <int N>
+void copy_columns(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int n = 0; n < N; ++n) {
+      store(to + i * to_stride + n * kLanes, load(from + i * from_stride + n * kLanes));
+    }
+  }
+}
+
+// Many tokens work on a dense copy of the columns: in place, rows that are a power of two apart would compete
+// for the same few sets of the L1 cache.
+template <int N>
+void recur_stripe(const Recurrence& r, int64_t column) {
+  constexpr int64_t kFewTokens = 2;
+  float* state = r.state + column;
+  if (r.tokens <= kFewTokens) {
+    run_tokens<N>(r, {state, r.value_dim, r.key_dim}, column);
+    return;
+  }
+  copy_columns<N>(r.columns, N * kLanes, state, r.value_dim, r.key_dim);
+  run_tokens<N>(r, {r.columns, N * kLanes, r.key_dim}, column);
+  copy_columns<N>(state, r.value_dim, r.columns, N * kLanes, r.key_dim);
 }
 
 void recur(const Recurrence& r) {
@@ -115,6 +157,6 @@ void norm_gate(float* out, const float* z, const float* gain, float epsilon, int
 
 }  // namespace
 
-extern const DeltaKernels kDeltaKernels = {convolve, normalise, gates, recur, norm_gate};
+extern constinit const DeltaKernels kDeltaKernels = {convolve, normalise, gates, recur, norm_gate};
 
 }  // namespace weir::cpu::WEIR_ISA

@@ -16,6 +16,8 @@ struct ConvInput {
   int64_t channels = 0;
 };
 
+inline constexpr int64_t kColumns = 32;
+
 // One value head and its tokens.
 struct Recurrence {
   float* state = nullptr;        // [key_dim, value_dim], updated
@@ -27,7 +29,8 @@ struct Recurrence {
   float* out = nullptr;          // [tokens, value_dim], rows out_stride apart
   int64_t out_stride = 0;        // elements
   int64_t tokens = 0;
-  int64_t key_dim = 0, value_dim = 0;  // key_dim even, value_dim a multiple of 16
+  int64_t key_dim = 0, value_dim = 0;  // multiples of 4 and 16
+  float* columns = nullptr;            // scratch [key_dim, kColumns]
 };
 
 struct DeltaKernels {
@@ -42,9 +45,9 @@ struct DeltaKernels {
   // In place, a[i] becomes e^(-decay * softplus(a[i] + dt_bias)) and b[i] becomes sigmoid(b[i]).
   void (*gates)(float* a, float* b, float decay, float dt_bias, int64_t count);
 
-  // For each token: S = decay S;  S += k (beta (v - S^T k))^T;  out = S^T q. Sums over the even and over the
-  // odd rows of S run separately, one fma each, and are added at the end; S^T k is taken before the decay,
-  // which then multiplies the sum.
+  // For each token: S = decay S;  S += k (beta (v - S^T k))^T;  out = S^T q. Sums over the rows of S run
+  // separately for rows 0, 1, 2 and 3 mod 4, one fma each, and are added at the end; S^T k is taken before
+  // the decay, which then multiplies the sum.
   void (*recur)(const Recurrence& r);
 
   // out = out * rsqrt(mean(out^2) + epsilon) * gain * silu(z), in place.
