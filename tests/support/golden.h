@@ -54,6 +54,18 @@ inline double relative_error(std::span<const float> found, std::span<const float
   return worst / scale;
 }
 
+// Root mean square of the difference over that of `expected`.
+inline double relative_rms(std::span<const float> found, std::span<const float> expected) {
+  if (found.size() != expected.size() || expected.empty()) return INFINITY;
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference +=
+        (static_cast<double>(found[i]) - expected[i]) * (static_cast<double>(found[i]) - expected[i]);
+    size += static_cast<double>(expected[i]) * expected[i];
+  }
+  return std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
+}
+
 // The last rows of `found` that a golden with fewer rows holds.
 inline std::span<const float> last(std::span<const float> found, size_t count) {
   return found.size() > count ? found.last(count) : found;
