@@ -15,9 +15,11 @@ struct Affine {
   float bias = 0;
 };
 
-// w = scale * q + bias with the edge of larger magnitude as bias, at q = 0, so the scale is negative when that edge is
-// the maximum. The scale is moved so that a whole number of steps leads from the edge to zero: both are then exact.
+// w = scale * q + bias with the edge of larger magnitude as bias, at q = 0, so the scale is negative when
+// that edge is the maximum. The scale is moved so that a whole number of steps leads from the edge to zero:
+// both are then exact.
 Affine choose_affine(std::span<const float> group, float levels) {
+  if (!std::all_of(group.begin(), group.end(), [](float w) { return std::isfinite(w); })) return {NAN, NAN};
   const auto [low, high] = std::minmax_element(group.begin(), group.end());
   const bool low_edge = std::fabs(*low) > std::fabs(*high);
   const float edge = low_edge ? *low : *high;

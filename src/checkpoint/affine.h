@@ -10,9 +10,9 @@
 
 namespace weir {
 
-// Quantises one row of finite values. bits is 2, 3, 4, 5, 6 or 8; group is 32, 64 or 128 and divides the row.
-// `scales` and `biases`, one per group, come out unrounded, and q is chosen with the unrounded ones. A group
-// that holds NaN or infinity gets a scale or bias that is not finite, which readers refuse.
+// Quantises one row. bits is 2, 3, 4, 5, 6 or 8; group is 32, 64 or 128 and divides the row. `scales` and
+// `biases`, one per group, come out unrounded, and q is chosen with the unrounded ones. A group that holds
+// NaN or infinity gets NaN for both, which Checkpoint refuses to read.
 void quantize_row(std::span<const float> row, int bits, int group, std::span<uint8_t> q,
                   std::span<float> scales, std::span<float> biases);
 

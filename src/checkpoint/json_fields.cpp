@@ -64,8 +64,10 @@ std::string range_text(int64_t min, int64_t max) {
 
 Result<json> parse_json(std::string_view text, std::string_view where) {
   bool too_deep = false;
-  const auto limit_depth = [&](int depth, json::parse_event_t, json&) {
-    too_deep = too_deep || depth > kDeepest;
+  const auto limit_depth = [&](int depth, json::parse_event_t event, json&) {
+    const bool opens =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    too_deep = too_deep || (opens && depth >= kDeepest);
     return !too_deep;
   };
   json value = json::parse(text, limit_depth, /*allow_exceptions=*/false);

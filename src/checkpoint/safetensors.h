@@ -13,10 +13,14 @@
 
 namespace weir {
 
+// The tensors of a whole file in memory, in the order of their data, as views into `bytes`. Checks header
+// length, JSON, types and shapes, that the ranges cover the data without gaps or overlaps, and that no name
+// occurs twice. `path` is for messages. Errors: kCorrupt, or kUnsupported for an unknown dtype.
+Result<std::vector<TensorView>> parse_safetensors(std::span<const std::byte> bytes, std::string_view path);
+
 class SafetensorsFile {
  public:
-  // Maps and checks the file: header length, JSON, types, shapes, that every range lies inside the file, that
-  // no two overlap and that no name occurs twice.
+  // Maps the file and checks it as parse_safetensors does. Error beyond its own: kNotFound.
   static Result<SafetensorsFile> open(const std::string& path);
 
   // The tensors in the order of their data; views into the mapping, which moves with this object.
