@@ -113,7 +113,7 @@ Result<Sampled> Generation::choose(std::span<const float> logits) {
   draw.sequence = request_.sequence;
   draw.step = static_cast<uint32_t>(tokens_.size());
   draw.top_logprobs = request_.top_logprobs;
-  return sampler_.sample(logits, draw);
+  return sampler_.sample(logits.first(static_cast<size_t>(sampler_.vocabulary())), draw);
 }
 
 void Generation::accept(const Sampled& sampled) {

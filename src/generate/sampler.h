@@ -55,6 +55,8 @@ class Sampler {
   // `sampling` has passed validate(sampling, vocabulary).
   Sampler(Sampling sampling, int64_t vocabulary);
 
+  int64_t vocabulary() const { return vocabulary_; }
+
   // What the penalties look at. Tokens lie in [0, vocabulary).
   void add_prompt(std::span<const int32_t> tokens);
   void add_generated(int32_t token);
