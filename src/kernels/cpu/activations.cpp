@@ -18,11 +18,13 @@ int64_t kind_group(int kind) {
   return kind == kPlainKind ? 0 : int64_t{32} << (kind % kGroupSizes);
 }
 
-// to[c * count + i] = from[c] for runs of four bytes.
-void spread_words(void* to, const void* from, int64_t words, int64_t count, int64_t i) {
-  auto* out = static_cast<std::byte*>(to) + 4 * i;
+// to[c][i] = from[rows[i]][c] for words of four bytes, `words` in a row.
+void interleave_words(void* to, const void* from, const int32_t* rows, int64_t count, int64_t words) {
+  auto* out = static_cast<std::byte*>(to);
   const auto* in = static_cast<const std::byte*>(from);
-  for (int64_t c = 0; c < words; ++c) std::memcpy(out + 4 * c * count, in + 4 * c, 4);
+  for (int64_t c = 0; c < words; ++c) {
+    for (int64_t i = 0; i < count; ++i, out += 4) std::memcpy(out, in + 4 * (rows[i] * words + c), 4);
+  }
 }
 
 }  // namespace
@@ -33,7 +35,7 @@ int activation_kind(const PackedMatrix& w) {
   return w.int8_activations ? size : kGroupSizes + size;
 }
 
-void Activations::carve(Carver& scratch, std::array<Arrays, kKinds>& arrays, int64_t elements) {
+void Activations::carve(Carver& scratch, std::array<Arrays, kPlainKind>& arrays, int64_t elements) {
   for (int kind = 0; kind < kPlainKind; ++kind) {
     Arrays& a = arrays[static_cast<size_t>(kind)];
     const int64_t groups = elements / kind_group(kind) + 1;
@@ -92,36 +94,30 @@ void Activations::interleave(int64_t first, const int32_t* rows, int64_t count) 
     const Arrays& from = rows_[static_cast<size_t>(kind)];
     const Arrays& to = tiles_[static_cast<size_t>(kind)];
     const int64_t groups = cols_ / kind_group(kind);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = rows[i];
-      if (is_int8(kind)) {
-        spread_words(to.q + first * cols_, from.q + row * cols_, cols_ / 4, count, i);
-        spread_words(to.scale + first * groups, from.scale + row * groups, groups, count, i);
-      }
-      spread_words(to.sum + first * groups, from.sum + row * groups, groups, count, i);
+    if (is_int8(kind)) {
+      interleave_words(to.q + first * cols_, from.q, rows, count, cols_ / 4);
+      interleave_words(to.scale + first * groups, from.scale, rows, count, groups);
     }
+    interleave_words(to.sum + first * groups, from.sum, rows, count, groups);
   }
-  for (int64_t i = 0; floats && i < count; ++i) {
-    spread_words(tile_x_ + first * cols_, x_ + rows[i] * cols_, cols_, count, i);
-  }
+  if (floats) interleave_words(tile_x_ + first * cols_, x_, rows, count, cols_);
 }
 
 Tile Activations::tile(const PackedMatrix& w, int64_t first, int64_t count) const {
-  const int kind = activation_kind(w);
-  const Arrays& a = tiles_[static_cast<size_t>(kind)];
   Tile tile;
   tile.count = count;
   tile.cols = cols_;
   tile.group = w.group;
   tile.wide_scales = w.wide_scales;
-  const int64_t groups = w.group == 0 ? 0 : cols_ / w.group;
-  if (is_int8(kind)) {
+  if (!w.int8_activations) tile.x = tile_x_ + first * cols_;
+  if (w.group == 0) return tile;
+  const Arrays& a = tiles_[static_cast<size_t>(activation_kind(w))];
+  const int64_t first_group = first * (cols_ / w.group);
+  tile.sum = a.sum + first_group;
+  if (w.int8_activations) {
     tile.q = a.q + first * cols_;
-    tile.scale = a.scale + first * groups;
-  } else {
-    tile.x = tile_x_ + first * cols_;
+    tile.scale = a.scale + first_group;
   }
-  if (groups > 0) tile.sum = a.sum + first * groups;
   return tile;
 }
 

@@ -53,16 +53,15 @@ class Activations {
  private:
   struct Arrays {
     int8_t* q = nullptr;
-    float* x = nullptr;
     float* scale = nullptr;
     float* sum = nullptr;
   };
-  static void carve(Carver& scratch, std::array<Arrays, kKinds>& arrays, int64_t elements);
+  static void carve(Carver& scratch, std::array<Arrays, kPlainKind>& arrays, int64_t elements);
 
-  std::array<Arrays, kKinds> rows_{};   // [row, ...]; x is the caller's
-  std::array<Arrays, kKinds> tiles_{};  // as Tile says
+  std::array<Arrays, kPlainKind> rows_{};   // [row, ...]
+  std::array<Arrays, kPlainKind> tiles_{};  // as Tile says
+  const float* x_ = nullptr;                // the caller's
   float* tile_x_ = nullptr;
-  const float* x_ = nullptr;
   int64_t cols_ = 0;
   unsigned kinds_ = 0;
 };
