@@ -1,12 +1,29 @@
 #include "kernels/cuda/cuda_steps.h"
 
 namespace weir {
+namespace {
 
-bool has_cuda() { return false; }
+Error not_built() {
+  return {Code::kDevice, "this weir was built without CUDA",
+          "build with the preset cuda on a machine with the CUDA toolkit, or use --device cpu"};
+}
+
+}  // namespace
+
+bool has_cuda() {
+  return false;
+}
 
 Result<std::unique_ptr<Steps>> make_cuda_steps(int) {
-  return Error{Code::kDevice, "this weir was built without CUDA",
-               "build with the preset cuda on a machine with the CUDA toolkit, or use --device cpu"};
+  return not_built();
+}
+
+Result<std::vector<int32_t>> continue_greedily(Steps&, Rows, int64_t) {
+  return not_built();
+}
+
+CudaReport cuda_report(const Steps&) {
+  return {};
 }
 
 }  // namespace weir

@@ -1,0 +1,23 @@
+// weir_device_check [steps|models|small]: is the CUDA backend right? Exit code 1 when anything is off.
+#include <cstdio>
+#include <string>
+
+#include "device/check.h"
+#include "kernels/cuda/cuda_steps.h"
+
+int main(int argc, char** argv) {
+  using namespace weir;
+  const std::string what = argc > 1 ? argv[1] : "all";
+  auto steps = make_cuda_steps(0);
+  if (!steps.ok()) {
+    std::printf("%s\n", steps.error().message.c_str());
+    return 4;
+  }
+  std::printf("%s\n", (*steps)->name().c_str());
+  bench::Report report;
+  const bench::CheckOptions options{.small_only = what == "small", .seeds = what == "small" ? 1 : 2};
+  if (what != "models") bench::check_steps(report, **steps, options);
+  if (what != "steps") bench::check_models(report, options);
+  std::printf("%d checks, %d failed\n", report.checks(), report.failures());
+  return report.failures() == 0 ? 0 : 1;
+}

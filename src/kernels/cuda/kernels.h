@@ -1,0 +1,192 @@
+// The host side of every kernel: each call queues one or two launches. Formulas, ownership and rounding stand
+// beside the kernels; shapes are those of kernels/steps.h. Activations are bf16, everything else as named.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/launch_queue.h"
+#include "kernels/cuda/pass_view.h"
+#include "kernels/cuda/raw_matrix.h"
+#include "kernels/cuda/tile_matrix.h"
+
+namespace weir::cuda {
+
+// ---- rows.cu
+
+void embed_rows(LaunchQueue& queue, float* x, const RawMatrix& embedding, const PassView& pass, int64_t rows);
+
+// out[i] = RMSNorm(x[row_of[i]]) in bf16; row_of may be null.
+void norm_rows(LaunchQueue& queue, __nv_bfloat16* out, const float* x, const float* gain, float epsilon,
+               const int32_t* row_of, int64_t rows, int64_t cols);
+
+// ---- linear_few.cu, linear_many.cu
+
+enum class Input { kNormed, kPlain };       // float32 rows to be RMS-normed; bf16 rows
+enum class Output { kBf16, kFloat, kAdd };  // kAdd: to float32
+
+struct LinearCall {
+  TileMatrix w;
+  Input input = Input::kPlain;
+  const void* in = nullptr;
+  const float* gain = nullptr;      // of kNormed
+  float epsilon = 0;                // of kNormed
+  const int32_t* row_of = nullptr;  // of kNormed: which rows; null for all in order
+  void* out = nullptr;
+  Output output = Output::kBf16;
+  int64_t rows = 0;
+};
+
+// Up to eight rows. Either kNormed to kBf16 or kFloat, or kPlain to kAdd.
+void linear_few(LaunchQueue& queue, const LinearCall& call);
+
+// Any number of rows; kPlain only.
+void linear_many(LaunchQueue& queue, const LinearCall& call);
+
+// ---- route.cu
+
+struct RouteCall {
+  TileMatrix router;  // [experts + 1, H]
+  const float* x = nullptr;
+  const float* gain = nullptr;
+  float epsilon = 0;
+  __nv_bfloat16* normed = nullptr;
+  float* logits = nullptr;    // scratch [T, experts + 1]
+  int32_t* ticket = nullptr;  // scratch, zero between calls
+  int32_t* chosen = nullptr;  // [T, top_k + 1]
+  float* weights = nullptr;
+  int64_t rows = 0;
+  int64_t experts = 0;
+  int64_t top_k = 0;
+};
+
+void route_few(LaunchQueue& queue, const RouteCall& call);
+// From finished logits.
+void choose_experts(LaunchQueue& queue, const RouteCall& call);
+
+// ---- experts_few.cu, experts_group.cu, linear_many.cu
+
+// All experts of a layer in one array: expert e starts at row e * up.rows of the stack (and so on).
+struct ExpertTiles {
+  TileMatrix up;    // of one expert: [2 I, H], tile rows are 8 gates, then the 8 ups of the same neurons
+  TileMatrix down;  // of one expert: [H, I]
+  int64_t count = 0;
+  int64_t intermediate = 0;
+};
+
+struct ExpertsCall {
+  ExpertTiles experts;
+  const __nv_bfloat16* normed = nullptr;  // [T, H]
+  __nv_bfloat16* activated = nullptr;     // [T * slots, I]
+  float* x = nullptr;                     // [T, H]
+  const int32_t* chosen = nullptr;        // [T, slots]
+  const float* weights = nullptr;
+  int64_t rows = 0;
+  int64_t slots = 0;
+};
+
+void experts_up_few(LaunchQueue& queue, const ExpertsCall& call);
+void experts_down_few(LaunchQueue& queue, const ExpertsCall& call);
+
+// Rows sorted by expert: `order` holds t * slots + s, expert after expert; `tiles` cuts each expert's share
+// into pieces of at most `tile_rows`.
+struct ExpertTile {
+  int32_t expert;
+  int32_t first;  // in order
+  int32_t rows;
+  int32_t unused;
+};
+struct Grouping {
+  int32_t* counts = nullptr;      // [experts]
+  int32_t* order = nullptr;       // [T * slots]
+  ExpertTile* tiles = nullptr;    // [max_tiles]
+  int32_t* tile_count = nullptr;  // [1]
+  int64_t tile_rows = 0;
+  int64_t max_tiles = 0;
+};
+
+// Rows of a tile that suit this many rows an expert.
+int64_t expert_tile_rows(TileKind kind, int64_t rows_per_expert);
+
+void group_by_expert(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);
+void experts_up_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);
+// `contributions` is scratch [T * slots, H].
+void experts_down_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call,
+                       __nv_bfloat16* contributions);
+void combine_experts(LaunchQueue& queue, const ExpertsCall& call, const __nv_bfloat16* contributions,
+                     int64_t hidden);
+
+// ---- attention_few.cu, attention_many.cu (head_dim 256)
+
+struct AttentionCall {
+  const __nv_bfloat16* projected = nullptr;
+  __nv_bfloat16* mixed = nullptr;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  const float* frequencies = nullptr;  // [rotary_dim / 2]
+  int64_t rotary_dim = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  float epsilon = 0;
+  int64_t rows = 0;
+  int64_t layer = 0;      // index into SequenceState::kv
+  int64_t max_pages = 0;  // of any segment after this pass
+  int64_t max_segment_rows = 0;
+  __nv_bfloat16* queries = nullptr;  // scratch of many rows [T, heads, 256]
+  float* partial = nullptr;          // scratch of few rows [8, kv_heads, kMaxSplits, 8, 258]
+  int32_t* tickets = nullptr;        // scratch of few rows [8, kv_heads], zero between calls
+};
+
+inline constexpr int kHeadDim = 256;
+inline constexpr int kMaxSplits = 64;
+inline constexpr int kMaxGroup = 8;  // query heads of a KV head
+
+void attend_few(LaunchQueue& queue, const AttentionCall& call, const PassView& pass);
+void attend_many(LaunchQueue& queue, const AttentionCall& call, const PassView& pass);
+
+// ---- delta_few.cu, delta_many.cu (key_dim and value_dim 128, four taps)
+
+struct DeltaCall {
+  const __nv_bfloat16* projected = nullptr;
+  __nv_bfloat16* mixed = nullptr;
+  const float* conv = nullptr;
+  const float* decay = nullptr;
+  const float* dt_bias = nullptr;
+  const float* norm = nullptr;
+  float epsilon = 0;
+  int64_t rows = 0;
+  int64_t key_heads = 0;
+  int64_t value_heads = 0;
+  int64_t layer = 0;  // index into SequenceState::delta
+  int64_t segments = 0;
+  __nv_bfloat16* convolved = nullptr;  // scratch of many rows [T, channels]
+  float* gates = nullptr;              // scratch of many rows [T, value_heads, 4]
+};
+
+inline constexpr int kDeltaDim = 128;
+inline constexpr int kTaps = 4;
+
+void delta_few(LaunchQueue& queue, const DeltaCall& call, const PassView& pass);
+void delta_many(LaunchQueue& queue, const DeltaCall& call, const PassView& pass);
+
+// ---- greedy.cu
+
+// token of each wanted row = the lowest id with the largest logit; becomes the next pass's token of that row,
+// whose position moves on by one. Also written to `chosen[step]`, and `step` counts on.
+struct GreedyCall {
+  const float* logits = nullptr;
+  int64_t vocabulary = 0;
+  float* best = nullptr;        // scratch [blocks]
+  int32_t* best_id = nullptr;   // scratch [blocks]
+  int32_t* ticket = nullptr;    // scratch, zero between calls
+  int32_t* token = nullptr;     // the pass's token
+  int32_t* position = nullptr;  // the pass's position
+  SegmentInfo* segment = nullptr;
+  int32_t* chosen = nullptr;
+  int32_t* step = nullptr;
+};
+inline constexpr int kGreedyBlocks = 132;
+void choose_greedily(LaunchQueue& queue, const GreedyCall& call);
+
+}  // namespace weir::cuda

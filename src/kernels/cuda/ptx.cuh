@@ -1,0 +1,91 @@
+// The instructions that CUDA C++ has no name for: asynchronous copies, matrix loads, tensor core products and
+// programmatic dependent launch (PTX ISA 8.x, sm_80 and later; the launch control is sm_90).
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace weir::cuda {
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// 16 bytes from global to shared memory, both 16-byte aligned, not through L1.
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// The same, or 16 zero bytes; `from` must be a valid address either way.
+__device__ __forceinline__ void copy_async_or_zero(uint32_t to, const void* from, bool real) {
+  const int bytes = real ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void copy_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until at most `kPending` of this thread's latest groups are under way.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Four 8 x 8 matrices of 16-bit values; lane l gives the address of row l % 8 of matrix l / 8 and receives of
+// each matrix row l / 4, columns 2 (l % 4) and the next.
+__device__ __forceinline__ void load_matrices(uint32_t out[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+
+// c[16, 8] += a[16, 16] b[16, 8] in bf16 with float32 sums. With g = lane / 4 and t = lane % 4: a0, a2 are
+// row g, columns 2t and 2t + 8 (and the next one); a1, a3 row g + 8; b0, b1 rows 2t and 2t + 8 of column g;
+// c0, c1 row g, columns 2t and 2t + 1; c2, c3 row g + 8.
+__device__ __forceinline__ void multiply_add(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Waits until the kernel before this one has finished and its writes are visible. Rule of this backend: every
+// kernel waits, and lets the next one start only after its own wait. So what a kernel reads before the wait
+// may come from any kernel but the one just before it.
+__device__ __forceinline__ void wait_for_previous() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+__device__ __forceinline__ void let_next_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+__device__ __forceinline__ float low_float(uint32_t pair) {
+  return __uint_as_float(pair << 16);
+}
+__device__ __forceinline__ float high_float(uint32_t pair) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+
+__device__ __forceinline__ float sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
+__device__ __forceinline__ float silu(float x) {
+  return x * sigmoid(x);
+}
+
+__device__ __forceinline__ float warp_sum(float x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+}  // namespace weir::cuda

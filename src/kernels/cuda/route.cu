@@ -1,0 +1,180 @@
+// Routing: normed = RMSNorm(x), logits = normed router^T, the top_k largest of their softmax renormalised,
+// and the shared expert's gate.
+//
+// Few rows: a block has 16 rows of the router (few_rows.cuh) and writes its logits; the block that finishes
+// last chooses. So the layer's routing is one launch. Bytes: the router once. Rounding: normed is bf16, the
+// router's 8-bit values exact, logits and the rest float32. Ties go to the lower expert. Ceiling: latency;
+// the matrix is 0.7 MB.
+#include "kernels/cuda/few_rows.cuh"
+#include "kernels/cuda/kernels.h"
+
+namespace weir::cuda {
+namespace {
+
+constexpr int kMaxExperts = 256;
+constexpr int kOfLane = kMaxExperts / 32;
+
+struct Params {
+  TileMatrix router;
+  const float* x;
+  const float* gain;
+  __nv_bfloat16* normed;
+  float* logits;
+  int32_t* ticket;
+  int32_t* chosen;
+  float* weights;
+  int32_t rows;
+  int32_t parts;
+  int32_t experts;
+  int32_t top_k;
+  float epsilon;
+  int32_t unused;
+};
+
+// Whole numbers in the order of the floats.
+__device__ __forceinline__ uint32_t ordered(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float unordered(uint32_t u) {
+  return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u);
+}
+
+// One warp chooses for row t. Lane l holds the logits of experts l, l + 32, ...
+__device__ void choose(const Params& p, int t) {
+  constexpr uint32_t kAll = 0xffffffffu;
+  const int lane = threadIdx.x % 32;
+  const float* logits = p.logits + static_cast<size_t>(t) * (p.experts + 1);
+  uint32_t mine[kOfLane];
+#pragma unroll
+  for (int k = 0; k < kOfLane; ++k) {
+    const int e = lane + 32 * k;
+    mine[k] = e < p.experts ? ordered(__ldcg(logits + e)) : 0;
+  }
+  float top = 0, total = 0, value_here = 0;
+  int expert_here = 0;
+  for (int s = 0; s < p.top_k; ++s) {
+    uint32_t best = 0;
+#pragma unroll
+    for (int k = 0; k < kOfLane; ++k) best = max(best, mine[k]);
+    best = __reduce_max_sync(kAll, best);
+    uint32_t expert = kMaxExperts;
+#pragma unroll
+    for (int k = kOfLane - 1; k >= 0; --k) {
+      if (mine[k] == best) expert = lane + 32 * k;
+    }
+    expert = __reduce_min_sync(kAll, expert);
+#pragma unroll
+    for (int k = 0; k < kOfLane; ++k) {
+      if (expert == static_cast<uint32_t>(lane + 32 * k)) mine[k] = 0;
+    }
+    const float value = unordered(best);
+    if (s == 0) top = value;
+    const float weight = expf(value - top);
+    total += weight;
+    if (lane == s) value_here = weight, expert_here = static_cast<int>(expert);
+  }
+  int32_t* chosen = p.chosen + static_cast<size_t>(t) * (p.top_k + 1);
+  float* weights = p.weights + static_cast<size_t>(t) * (p.top_k + 1);
+  if (lane < p.top_k) {
+    chosen[lane] = expert_here;
+    weights[lane] = value_here / total;
+  }
+  if (lane == 0) {
+    chosen[p.top_k] = p.experts;
+    weights[p.top_k] = sigmoid(__ldcg(logits + p.experts));
+  }
+}
+
+template <TileKind kKind>
+__global__ void __launch_bounds__(256) route_few_kernel(const Params p) {
+  extern __shared__ __align__(128) char memory[];
+  __shared__ bool last;
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp);
+  fetch_part<kKind>(p.router, part, blockIdx.x);
+  const StagedRows x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
+  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  wait_for_previous();
+  let_next_start();
+  stage_normed(x, p.x, nullptr, p.gain, p.epsilon);
+  __syncthreads();
+  if (blockIdx.x == 0) {
+    const int chunks = p.router.cols / 8;
+    for (int i = threadIdx.x; i < p.rows * chunks; i += blockDim.x) {
+      const int t = i / chunks, chunk = i % chunks;
+      reinterpret_cast<uint4*>(p.normed + static_cast<size_t>(t) * p.router.cols)[chunk] =
+          *reinterpret_cast<const uint4*>(x.rows + t * x.stride + 16 * chunk);
+    }
+  }
+  float acc[4];
+  dot_part<kKind>(acc, part, x);
+  __syncthreads();
+  float* sums = reinterpret_cast<float*>(memory);
+  store_part(sums, acc, warp);
+  __syncthreads();
+  for (int i = threadIdx.x; i < kTileRows * p.rows; i += blockDim.x) {
+    const int t = i / kTileRows, r = i % kTileRows, row = blockIdx.x * kTileRows + r;
+    if (row >= p.router.rows) continue;
+    float sum = 0;
+    for (int k = 0; k < p.parts; ++k) sum += sums[(k * kFewRows + t) * kTileRows + r];
+    p.logits[static_cast<size_t>(t) * p.router.rows + row] = sum;
+    __threadfence();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(p.ticket, 1) == static_cast<int>(gridDim.x) - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  for (int t = warp; t < p.rows; t += warps) choose(p, t);
+  if (threadIdx.x == 0) *p.ticket = 0;
+}
+
+__global__ void __launch_bounds__(128) choose_kernel(const Params p) {
+  wait_for_previous();
+  let_next_start();
+  const int t = blockIdx.x * 4 + threadIdx.x / 32;
+  if (t < p.rows) choose(p, t);
+}
+
+Params params_of(const RouteCall& call) {
+  Params p{};
+  p.router = call.router;
+  p.x = call.x;
+  p.gain = call.gain;
+  p.normed = call.normed;
+  p.logits = call.logits;
+  p.ticket = call.ticket;
+  p.chosen = call.chosen;
+  p.weights = call.weights;
+  p.rows = static_cast<int32_t>(call.rows);
+  p.parts = parts_of(call.router.cols);
+  p.experts = static_cast<int32_t>(call.experts);
+  p.top_k = static_cast<int32_t>(call.top_k);
+  p.epsilon = call.epsilon;
+  return p;
+}
+
+}  // namespace
+
+void route_few(LaunchQueue& queue, const RouteCall& call) {
+  const Params p = params_of(call);
+  Shape shape;
+  shape.blocks = dim3(call.router.row_tiles());
+  shape.threads = 32 * p.parts;
+  shape.shared = p.parts * part_bytes(call.router.kind) + StagedRows::bytes(p.rows, call.router.cols);
+  switch (call.router.kind) {
+    case TileKind::kQ4:
+      return queue.launch(route_few_kernel<TileKind::kQ4>, shape, p);
+    case TileKind::kQ8:
+      return queue.launch(route_few_kernel<TileKind::kQ8>, shape, p);
+    case TileKind::kBf16:
+      return queue.launch(route_few_kernel<TileKind::kBf16>, shape, p);
+  }
+}
+
+void choose_experts(LaunchQueue& queue, const RouteCall& call) {
+  queue.launch(choose_kernel, {dim3(static_cast<unsigned>((call.rows + 3) / 4)), 128}, params_of(call));
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,31 @@
+#include "kernels/cuda/scratch.h"
+
+namespace weir::cuda {
+
+Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
+  const auto rows = static_cast<size_t>(limits.rows), hidden = static_cast<size_t>(limits.hidden);
+  const auto widest = static_cast<size_t>(limits.widest), experts = static_cast<size_t>(limits.experts);
+  const size_t assignments = rows * static_cast<size_t>(limits.slots);
+  const size_t partial = 8 * static_cast<size_t>(kMaxKvHeads) * kMaxSplits * kMaxGroup * (kHeadDim + 2);
+  Scratch s;
+  // A tile has at least 32 rows, and each expert at most one that is not full.
+  s.max_tiles = static_cast<int64_t>(assignments / 32 + experts);
+  WEIR_TRY(s.normed, allocate_device(queue, rows * hidden * 2));
+  WEIR_TRY(s.router_logits, allocate_device(queue, rows * experts * 4));
+  WEIR_TRY(s.counts, allocate_device(queue, experts * 4));
+  WEIR_TRY(s.order, allocate_device(queue, assignments * 4));
+  WEIR_TRY(s.tiles, allocate_device(queue, static_cast<size_t>(s.max_tiles) * sizeof(ExpertTile)));
+  WEIR_TRY(s.tile_count, allocate_device(queue, 4));
+  WEIR_TRY(s.contributions, allocate_device(queue, assignments * hidden * 2));
+  WEIR_TRY(s.queries, allocate_device(queue, rows * widest * 2));
+  WEIR_TRY(s.convolved, allocate_device(queue, rows * widest * 2));
+  WEIR_TRY(s.gates, allocate_device(queue, rows * (widest / kDeltaDim + 1) * 16));
+  WEIR_TRY(s.partial, allocate_device(queue, partial * 4));
+  WEIR_TRY(s.tickets, allocate_device(queue, (8 * static_cast<size_t>(kMaxKvHeads) + 2) * 4));
+  WEIR_TRY(s.best, allocate_device(queue, kGreedyBlocks * 4));
+  WEIR_TRY(s.best_id, allocate_device(queue, kGreedyBlocks * 4));
+  WEIR_TRY(s.chosen, allocate_device(queue, (static_cast<size_t>(kMaxChosen) + 1) * 4));
+  return s;
+}
+
+}  // namespace weir::cuda
