@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/cpu/memory.h"
 
 namespace weir::cpu {
@@ -39,6 +40,7 @@ Status check_expert(const ExpertSource& source, const ExpertSource& first) {
 Result<std::unique_ptr<Experts>> PackedExperts::pack(std::span<const ExpertSource> sources,
                                                      const CpuKernels& kernels, std::string isa,
                                                      ThreadPool& pool) {
+  WEIR_CHECK(!sources.empty());
   auto packed = std::unique_ptr<PackedExperts>(new PackedExperts);
   packed->isa_ = std::move(isa);
   int64_t bytes = 0;

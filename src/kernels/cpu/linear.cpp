@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/cpu/memory.h"
 
 namespace weir::cpu {
@@ -9,11 +10,18 @@ namespace weir::cpu {
 Result<std::unique_ptr<Linear>> PackedLinear::pack(std::span<const Matrix> parts, Use use,
                                                    const CpuKernels& kernels, std::string isa,
                                                    ThreadPool& pool) {
+  WEIR_CHECK(!parts.empty());
   auto linear = std::unique_ptr<PackedLinear>(new PackedLinear);
   linear->isa_ = std::move(isa);
   int64_t bytes = 0;
   for (const Matrix& part : parts) {
     WEIR_RETURN_IF_ERROR(check_packable(part));
+    if (part.cols != parts.front().cols) {
+      return Error{Code::kUnsupported,
+                   "stacked matrices have " + std::to_string(part.cols) + " and " +
+                       std::to_string(parts.front().cols) + " columns",
+                   ""};
+    }
     linear->parts_.push_back(plan_packing(part, use, kernels));
     bytes += linear->parts_.back().bytes();
   }

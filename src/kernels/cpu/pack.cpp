@@ -59,20 +59,16 @@ void place_nibble_row(const PackedMatrix& w, uint8_t* block, int64_t lane, const
   }
 }
 
-void place_scale(const PackedMatrix& w, uint8_t* to, int64_t lane, float value) {
-  if (w.wide_scales) {
-    std::memcpy(to + 4 * lane, &value, 4);
-  } else {
-    const auto upper = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-    std::memcpy(to + 2 * lane, &upper, 2);
-  }
-}
-
-void place_scales(const PackedMatrix& w, uint8_t* block, int64_t lane, const Matrix& source, int64_t row) {
+// Scales (or biases) of one row, [groups] in `source`; `first` is where group 0 has those of lane 0.
+void place_scales(const PackedMatrix& w, uint8_t* first, int64_t lane, Dtype dtype, const std::byte* source) {
   for (int64_t g = 0; g < w.cols / w.group; ++g) {
-    uint8_t* scales = block + (g + 1) * group_bytes(w) - 2 * kBlockRows * scale_bytes(w);
-    place_scale(w, scales, lane, matrix_scale(source, row, g));
-    place_scale(w, scales + kBlockRows * scale_bytes(w), lane, matrix_bias(source, row, g));
+    uint8_t* to = first + g * group_bytes(w) + lane * scale_bytes(w);
+    if (dtype == Dtype::kBf16) {
+      std::memcpy(to, source + 2 * g, 2);
+    } else {
+      const float value = load_float(dtype, source, g);
+      std::memcpy(to, &value, 4);
+    }
   }
 }
 
@@ -107,7 +103,11 @@ void pack_block(const PackJob& job, int64_t block, std::vector<uint8_t>& q, std:
       unpack_row(job.source, row, q.data());
       place_row(w, to, lane, q.data());
     }
-    place_scales(w, to, lane, job.source, row);
+    uint8_t* scales = to + group_bytes(w) - 2 * kBlockRows * scale_bytes(w);
+    const auto offset = static_cast<size_t>(row) * job.source.scale_row_bytes();
+    const Dtype dtype = job.source.encoding.dtype;
+    place_scales(w, scales, lane, dtype, job.source.scales + offset);
+    place_scales(w, scales + kBlockRows * scale_bytes(w), lane, dtype, job.source.biases + offset);
   }
 }
 
