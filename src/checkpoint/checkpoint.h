@@ -4,7 +4,7 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,7 +35,7 @@ class Checkpoint {
                                         std::shared_ptr<const void> owner);
 
   const std::string& folder() const { return folder_; }
-  const nlohmann::json& config() const { return config_; }
+  const nlohmann::json& config() const { return *config_; }
   std::string config_path() const { return folder_ + "/config.json"; }
   const QuantizationSection& quantization() const { return quantization_; }
   Layout layout() const { return layout_; }
@@ -87,6 +87,7 @@ class Checkpoint {
 
   Checkpoint() = default;
 
+  Status take_config(nlohmann::json config);
   Status open_files();
   Status open_shards(const std::string& index_path);
   Status add_file(const std::string& path);
@@ -98,7 +99,7 @@ class Checkpoint {
   void note_departure(std::string_view module, const Encoding& stored);
 
   std::string folder_;
-  nlohmann::json config_;
+  std::shared_ptr<const nlohmann::json> config_;
   QuantizationSection quantization_;
   Layout layout_ = Layout::kHuggingFace;
   std::vector<SafetensorsFile> files_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/mapped_file.h"
@@ -62,8 +63,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   }
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  WEIR_TRY(checkpoint.config_, read_config(checkpoint.config_path()));
-  WEIR_TRY(checkpoint.quantization_, QuantizationSection::read(checkpoint.config_, checkpoint.config_path()));
+  WEIR_TRY(nlohmann::json config, read_config(checkpoint.config_path()));
+  WEIR_RETURN_IF_ERROR(checkpoint.take_config(std::move(config)));
   WEIR_RETURN_IF_ERROR(checkpoint.open_files());
   WEIR_RETURN_IF_ERROR(checkpoint.sort_out());
   return checkpoint;
@@ -74,12 +75,17 @@ Result<Checkpoint> Checkpoint::from_memory(std::string origin, nlohmann::json co
                                            std::shared_ptr<const void> owner) {
   Checkpoint checkpoint;
   checkpoint.folder_ = std::move(origin);
-  checkpoint.config_ = std::move(config);
   checkpoint.memory_ = std::move(owner);
-  WEIR_TRY(checkpoint.quantization_, QuantizationSection::read(checkpoint.config_, checkpoint.config_path()));
+  WEIR_RETURN_IF_ERROR(checkpoint.take_config(std::move(config)));
   WEIR_RETURN_IF_ERROR(checkpoint.add_tensors(tensors, checkpoint.folder_));
   WEIR_RETURN_IF_ERROR(checkpoint.sort_out());
   return checkpoint;
+}
+
+Status Checkpoint::take_config(nlohmann::json config) {
+  WEIR_TRY(quantization_, QuantizationSection::read(config, config_path()));
+  config_ = std::make_shared<const nlohmann::json>(std::move(config));
+  return Ok{};
 }
 
 // What follows once all tensors are known.

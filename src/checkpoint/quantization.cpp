@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/json_fields.h"
 #include "checkpoint/names.h"
@@ -121,7 +122,7 @@ Result<QuantizationSection> QuantizationSection::read(const json& config, std::s
   const std::string_view key = json_has(config, "quantization") ? "quantization" : "quantization_config";
   if (!json_has(config, key)) return section;
   WEIR_TRY(const json* entries, json_object(config, key, where));
-  if (json_has(*entries, "quant_method") && !json_has(*entries, "group_size")) {
+  if (json_has(*entries, "quant_method")) {
     WEIR_TRY(const std::string method, json_string(*entries, "quant_method", where));
     return Error{Code::kUnsupported,
                  fmt::format("{}: the weights are quantised by the method {}, which weir does not read",

@@ -1,5 +1,6 @@
 #include "models/qwen/config.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoint/json_fields.h"
