@@ -1,0 +1,92 @@
+#include "chat/tool_schema.h"
+
+#include <algorithm>
+#include <string>
+
+#include "chat/python_strip.h"
+
+namespace weir {
+namespace {
+
+const Json* member(const Json* object, std::string_view name) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto found = object->find(std::string(name));
+  return found == object->end() ? nullptr : &*found;
+}
+
+void admit_named(const Json& name, ArgumentTypes& types) {
+  if (name == "string") types.text = true;
+  if (name == "null") types.null = true;
+  if (name == "integer") types.integer = true;
+  if (name == "number") types.number = true;
+  if (name == "boolean") types.boolean = true;
+  if (name == "object" || name == "array") types.structured = true;
+}
+
+void admit_type_of(const Json& value, ArgumentTypes& types) {
+  if (value.is_string()) types.text = true;
+  if (value.is_null()) types.null = true;
+  if (value.is_number_integer()) types.integer = true;
+  if (value.is_number_float()) types.number = true;
+  if (value.is_boolean()) types.boolean = true;
+  if (value.is_structured()) types.structured = true;
+}
+
+// Recursion is bounded by the nesting of the definition, see kMaxJsonDepth.
+void admit_schema(const Json& schema, ArgumentTypes& types) {
+  if (const Json* type = member(&schema, "type")) {
+    if (type->is_array()) {
+      for (const Json& name : *type) admit_named(name, types);
+    } else {
+      admit_named(*type, types);
+    }
+  } else if (const Json* values = member(&schema, "enum"); values != nullptr && values->is_array()) {
+    for (const Json& value : *values) admit_type_of(value, types);
+  } else if (const Json* value = member(&schema, "const")) {
+    admit_type_of(*value, types);
+  }
+  for (const char* name : {"anyOf", "oneOf"}) {
+    const Json* choices = member(&schema, name);
+    if (choices == nullptr || !choices->is_array()) continue;
+    for (const Json& choice : *choices) admit_schema(choice, types);
+  }
+  if (const Json* nullable = member(&schema, "nullable"); nullable != nullptr && *nullable == true)
+    types.null = true;
+}
+
+bool admits(const ArgumentTypes& types, const Json& value) {
+  if (value.is_number_integer()) return types.integer || types.number;
+  if (value.is_number()) return types.number;
+  if (value.is_boolean()) return types.boolean;
+  return value.is_structured() && types.structured;
+}
+
+bool is_true(std::string_view text) {
+  return text.size() == 4 && std::equal(text.begin(), text.end(), "true", [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+         });
+}
+
+}  // namespace
+
+ArgumentTypes argument_types(const std::vector<Tool>& tools, std::string_view tool,
+                             std::string_view parameter) {
+  ArgumentTypes types;
+  const auto found = std::find_if(tools.begin(), tools.end(), [&](const Tool& t) { return t.name == tool; });
+  if (found == tools.end()) return types;
+  const Json* parameters = member(member(&found->definition, "function"), "parameters");
+  if (const Json* schema = member(member(parameters, "properties"), parameter)) admit_schema(*schema, types);
+  return types;
+}
+
+Json convert_argument(std::string_view text, const ArgumentTypes& types) {
+  if (types.text) return types.null && text == "null" ? Json() : Json(text);
+  const std::string_view bare = python_strip(text);
+  if (bare == "null") return Json();
+  if (!types.known()) return Json(text);
+  if (const Result<Json> value = parse_json(bare); value.ok() && admits(types, *value)) return *value;
+  if (types.boolean) return is_true(bare);
+  return Json(text);
+}
+
+}  // namespace weir

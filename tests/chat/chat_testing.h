@@ -1,0 +1,74 @@
+// What the tests of the chat folder share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/qwen_output.h"
+
+namespace weir {
+
+inline Json read_json_file(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.is_open()) << path;
+  return Json::parse(file, nullptr, false);
+}
+
+inline void add_merged(std::vector<OutputEvent>& all, const std::vector<OutputEvent>& more) {
+  for (const OutputEvent& event : more) {
+    if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
+      add_delta(all, *reasoning);
+    } else if (const auto* content = std::get_if<ContentDelta>(&event)) {
+      add_delta(all, *content);
+    } else if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) {
+      add_delta(all, *arguments);
+    } else {
+      all.push_back(event);
+    }
+  }
+}
+
+// All events of a text that arrives in `pieces`, adjacent deltas merged.
+inline std::vector<OutputEvent> parse_pieces(const std::vector<std::string_view>& pieces,
+                                             const QwenOutputOptions& options, bool cut_off = false) {
+  QwenOutputParser parser(options);
+  std::vector<OutputEvent> all;
+  for (const std::string_view piece : pieces) add_merged(all, parser.feed(piece));
+  add_merged(all, parser.finish(cut_off));
+  return all;
+}
+
+// Events as text, one a line, for comparison and for messages.
+inline std::string listed(const std::vector<OutputEvent>& events) {
+  std::string out;
+  for (const OutputEvent& event : events) {
+    if (const auto* r = std::get_if<ReasoningDelta>(&event)) {
+      out += "reasoning " + json_escaped(r->text) + "\n";
+    } else if (const auto* c = std::get_if<ContentDelta>(&event)) {
+      out += "content " + json_escaped(c->text) + "\n";
+    } else if (const auto* b = std::get_if<ToolCallBegun>(&event)) {
+      out += "begun " + std::to_string(b->index) + " " + b->name + "\n";
+    } else if (const auto* a = std::get_if<ToolCallArguments>(&event)) {
+      out += "arguments " + std::to_string(a->index) + " " + a->text + "\n";
+    } else if (const auto* f = std::get_if<ToolCallFinished>(&event)) {
+      out += (f->malformed ? "malformed " : "finished ") + std::to_string(f->index) + " " + f->name + " " +
+             python_json(f->arguments) + " " + json_escaped(f->raw) + "\n";
+    }
+  }
+  return out;
+}
+
+// Tools whose parameters are of every type.
+inline std::vector<Tool> test_tools() {
+  const Json definition = Json::parse(R"({"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {
+      "s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"},
+      "o": {"type": "object"}, "a": {"type": "array"}, "sn": {"type": ["string", "null"]}, "u": {}}}}})");
+  return {{"f", definition}};
+}
+
+}  // namespace weir
