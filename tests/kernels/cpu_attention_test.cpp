@@ -157,8 +157,9 @@ void expect_cached(const float* row, int64_t position, const AttentionWeights& w
   }
 }
 
-// One query head over the cached keys and values. Let E bound the error of a score: the query's error and
-// `dim` roundings on each product. A weight e^(s - max) is then off by 2 E, the rounding of s - max and 4
+// One query head over the cached keys and values. Errors of a sum of n terms add up like a random walk, to
+// 4 sqrt(n) roundings of its magnitude at the very most. Let E bound the error of a score: the query's error
+// and that of a sum of `dim` products. A weight e^(s - max) is then off by 2 E, the rounding of s - max and 4
 // roundings of e^x, relatively; numerator and denominator both are, and each is a sum of up to 256 terms in
 // a page, merged with 8 roundings a page. 10 roundings for the division and the gate.
 void expect_head(const float* mixed, const float* in, int64_t head, int64_t position,
@@ -167,6 +168,7 @@ void expect_head(const float* mixed, const float* in, int64_t head, int64_t posi
   const Head q = norm_rotate(in + 2 * head * dim, w.q_norm, position, w);
   const double scale = 1 / std::sqrt(static_cast<double>(dim));
   std::vector<double> scores;
+  const double dot_roundings = 4 * std::sqrt(static_cast<double>(dim)), page_roundings = 4 * 16;
   double score_error = 0, top = -1e300, bottom = 1e300;
   for (int64_t p = 0; p < count; ++p) {
     double score = 0, error = 0;
@@ -174,7 +176,7 @@ void expect_head(const float* mixed, const float* in, int64_t head, int64_t posi
       const auto i = static_cast<size_t>(d);
       const double k = cache.key(p, kv_head, d);
       score += q.x[i] * k * scale;
-      error += (q.error[i] + static_cast<double>(dim + 2) * kU * std::abs(q.x[i])) * std::abs(k) * scale;
+      error += (q.error[i] + dot_roundings * kU * std::abs(q.x[i])) * std::abs(k) * scale;
     }
     scores.push_back(score);
     score_error = std::max(score_error, error);
@@ -182,7 +184,8 @@ void expect_head(const float* mixed, const float* in, int64_t head, int64_t posi
     bottom = std::min(bottom, score);
   }
   const auto pages = static_cast<double>(count / kKvPage + 1);
-  const double relative = 2 * (2 * score_error + (top - bottom + 4) * kU + (256 + 8 * pages) * kU) + 10 * kU;
+  const double relative =
+      2 * (2 * score_error + (top - bottom + 4) * kU + (page_roundings + 8 * pages) * kU) + 10 * kU;
   for (int64_t d = 0; d < dim; ++d) {
     double sum = 0, weighted = 0, magnitude = 0;
     for (int64_t p = 0; p < count; ++p) {

@@ -204,11 +204,11 @@ class Truth {
 
   // Column j of S goes to decay (I - beta k k^T) S_j + beta v_j k, a map that does not lengthen differences,
   // as |k| <= 1 and beta <= 1. What a step adds to the error: that of the correction (from v, k, the sum's
-  // key_dim / 4 + 2 roundings, 8 others), of k, of the decay (g has 9 roundings, e^g 3), and two roundings
-  // of the new state.
+  // 4 sqrt(key_dim / 4) + 2 roundings, 8 others), of k, of the decay (g has 9 roundings, e^g 3), and two
+  // roundings of the new state.
   Vector64 recur(int64_t h, const Vector64& q, const Vector64& k, const Vector64& v, double g, double beta) {
     const double decay = std::exp(g), decay_error = (9 * std::abs(g) + 3) * kU;
-    const double sum_error = (static_cast<double>(w_.key_dim) / 4 + 2) * kU;
+    const double sum_error = (4 * std::sqrt(static_cast<double>(w_.key_dim) / 4) + 2) * kU;
     Vector64 o;
     for (int64_t j = 0; j < w_.value_dim; ++j) {
       const auto column = [&](int64_t i) -> double& {

@@ -46,6 +46,8 @@ class Attention {
                  carver.take<float>((capacity + 1) * tile_queries_),
                  carver.take<float>((capacity + 1) * tile_queries_ * dim_)};
     items_ = carver.take<Item>(capacity);
+    prepared_ = carver.take<Tile>(threads);
+    std::fill_n(prepared_, threads, Tile{});
     fill_frequencies();
   }
 
@@ -73,7 +75,7 @@ class Attention {
     const Range mine = part_of(item_count_, thread, threads_);
     for (int64_t i = mine.begin; i < mine.end; ++i) {
       const Item& item = items_[i];
-      if (i == mine.begin || !(item.tile == items_[i - 1].tile)) prepare_queries(item.tile, thread);
+      if (!(item.tile == prepared_[thread])) prepare_queries(item.tile, thread);
       const HeadPage page = page_of(item);
       for (int64_t r = 0; r < item.tile.rows; ++r) {
         const int64_t first = r * group_;
@@ -166,6 +168,7 @@ class Attention {
 
   // Normed, rotated and scaled queries of a tile: [rows, group, dim].
   void prepare_queries(const Tile& tile, int thread) const {
+    prepared_[thread] = tile;
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim_)));
     for (int64_t r = 0; r < tile.rows; ++r) {
       const Rotation rotation = rotation_at(tile.position(r), thread);
@@ -201,6 +204,7 @@ class Attention {
   float* scores_;       // [threads, group, kKvPage]
   Partial partials_;    // of [items + 1, kTileRows, group] queries; the last are the merged ones
   Item* items_;
+  Tile* prepared_;  // [threads], whose queries `queries_` holds
 
   ItemSequence items_left_;
   int64_t item_count_ = 0;
@@ -219,8 +223,9 @@ size_t attention_scratch_bytes(const Limits& limits, int threads) {
   const int64_t items = kItemsPerThread * threads;
   const int64_t floats = dim + threads * (dim + dim + kTileRows * heads_width + group * kKvPage) +
                          (items + 1) * kTileRows * (2 * group + heads_width);
-  constexpr int kArrays = 9;
-  return carved_bytes(floats, sizeof(float)) + carved_bytes(items, sizeof(Item)) + kArrays * kCacheLine;
+  constexpr int kArrays = 8;
+  return carved_bytes(floats, sizeof(float)) + kArrays * kCacheLine + carved_bytes(items, sizeof(Item)) +
+         carved_bytes(threads, sizeof(Tile));
 }
 
 void attend(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch, int64_t index,

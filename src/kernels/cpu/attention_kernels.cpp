@@ -23,7 +23,8 @@ WEIR_SIMD void for_query_tiles(int64_t first, int64_t count, const Tile& tile) {
   if constexpr (Q > 1) for_query_tiles<Q / 2>(first, count, tile);
 }
 
-// scores[m, n * 16 + lane] = q_m . k of Q queries with N blocks of 16 positions.
+// scores[m, n * 16 + lane] = q_m . k of Q queries with N blocks of 16 positions. What the next tile reads is
+// fetched meanwhile, here and below: the blocks of a tile are streams too short for the hardware to notice.
 template <int Q, int N>
 void score_tile(float* scores, const float* q, const uint16_t* keys, int64_t dim) {
   F32x16 sum[Q][N];
@@ -33,6 +34,7 @@ void score_tile(float* scores, const float* q, const uint16_t* keys, int64_t dim
   for (int64_t d = 0; d < dim; ++d) {
     F32x16 k[N];
     for (int n = 0; n < N; ++n) k[n] = load_bf16(keys + (n * dim + d) * kLanes);
+    prefetch(keys + N * (dim + d) * kLanes);
     for (int m = 0; m < Q; ++m) {
       const F32x16 x = set1(q[m * dim + d]);
       for (int n = 0; n < N; ++n) sum[m][n] = fma(x, k[n], sum[m][n]);
@@ -53,6 +55,7 @@ void value_tile(float* out, const float* weights, const uint16_t* values, int64_
   for (int64_t p = 0; p < count; ++p) {
     F32x16 v[N];
     for (int n = 0; n < N; ++n) v[n] = load_bf16(values + (n * kPagePositions + p) * kLanes);
+    prefetch(values + N * (kPagePositions + p) * kLanes);
     for (int m = 0; m < Q; ++m) {
       const F32x16 x = set1(weights[m * kPagePositions + p]);
       for (int n = 0; n < N; ++n) sum[m][n] = fma(x, v[n], sum[m][n]);
@@ -139,12 +142,13 @@ void merge(const Partial& total, const Partial& next, int64_t dim) {
 void finish(float* out, const Partial& total, const float* gate, int64_t dim) {
   const F32x16 sum = set1(*total.sum);
   for (int64_t d = 0; d < dim; d += kLanes) {
-    store(out + d, load(total.values + d) / sum * sigmoid(load(gate + d)));
+    const F32x16 divisor = fma(sum, exp(negate(load(gate + d))), sum);  // sum / sigmoid(gate)
+    store(out + d, load(total.values + d) / divisor);
   }
 }
 
 }  // namespace
 
-extern const AttentionKernels kAttentionKernels = {norm_rotate, attend_page, merge, finish};
+extern constinit const AttentionKernels kAttentionKernels = {norm_rotate, attend_page, merge, finish};
 
 }  // namespace weir::cpu::WEIR_ISA

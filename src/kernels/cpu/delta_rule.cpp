@@ -12,7 +12,7 @@ namespace {
 // cache.
 constexpr int64_t kBlock = 32;
 
-// What one thread needs for a block of one head.
+// What one thread needs for a block of one value head.
 struct HeadBlock {
   float* q;        // [kBlock, key_dim]
   float* k;        // [kBlock, key_dim]
@@ -43,15 +43,18 @@ class DeltaRule {
         scratch_(static_cast<std::byte*>(scratch)),
         q_scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(w.key_dim)))) {}
 
-  // This thread's value heads, from the convolution to the gated norm.
+  // This thread's value heads, from the convolution to the gated norm. Those of one key head go together, as
+  // they share q and k.
   void run_heads(int thread) const {
     const Range mine = part_of(w_.value_heads, thread, threads_);
-    const HeadBlock block = block_of(thread);
+    const int64_t group = w_.value_heads / w_.key_heads;
     for (const Segment& segment : batch_.segments) {
-      for (int64_t head = mine.begin; head < mine.end; ++head) {
+      for (int64_t head = mine.begin; head < mine.end;) {
+        const int64_t end = std::min(mine.end, (head / group + 1) * group);
         for (int64_t row = 0; row < segment.rows; row += kBlock) {
-          run_block(block, segment, head, row, std::min(kBlock, segment.rows - row));
+          run_block(block_of(thread), segment, {head, end}, row, std::min(kBlock, segment.rows - row));
         }
+        head = end;
       }
     }
   }
@@ -93,37 +96,44 @@ class DeltaRule {
             w_.channels()};
   }
 
-  void run_block(const HeadBlock& block, const Segment& segment, int64_t head, int64_t row,
+  // Rows [row, row + rows) of a segment, value heads `heads`, which share a key head.
+  void run_block(const HeadBlock& block, const Segment& segment, Range heads, int64_t row,
                  int64_t rows) const {
-    prepare(block, segment, head, row, rows);
-    const int64_t batch_row = segment.first_row + row;
-    float* out = mixed_.row(batch_row) + head * w_.value_dim;
-    float* state = state_of(segment).recurrent.floats() + head * w_.key_dim * w_.value_dim;
-    kernels_.recur({state, block.q, block.k, block.v, block.decay, block.beta, out, mixed_.cols, rows,
-                    w_.key_dim, w_.value_dim, block.columns});
-    const float* z = projected_.row(batch_row) + w_.channels() + head * w_.value_dim;
-    for (int64_t t = 0; t < rows; ++t) {
-      kernels_.norm_gate(out + t * mixed_.cols, z + t * projected_.cols, w_.norm.floats(), w_.norm_epsilon,
-                         w_.value_dim);
+    const ConvInput in = conv_input(segment);
+    prepare_keys(block, in, heads.begin / (w_.value_heads / w_.key_heads), row, rows);
+    for (int64_t head = heads.begin; head < heads.end; ++head) {
+      prepare_values(block, in, head, row, rows);
+      float* out = mixed_.row(segment.first_row + row) + head * w_.value_dim;
+      float* state = state_of(segment).recurrent.floats() + head * w_.key_dim * w_.value_dim;
+      kernels_.recur({state, block.q, block.k, block.v, block.decay, block.beta, out, mixed_.cols, rows,
+                      w_.key_dim, w_.value_dim, block.columns});
+      const float* z = in.rows + row * in.row_stride + w_.channels() + head * w_.value_dim;
+      for (int64_t t = 0; t < rows; ++t) {
+        kernels_.norm_gate(out + t * mixed_.cols, z + t * in.row_stride, w_.norm.floats(), w_.norm_epsilon,
+                           w_.value_dim);
+      }
     }
   }
 
-  // q, k, v and gates of rows [row, row + rows) of a segment.
-  void prepare(const HeadBlock& block, const Segment& segment, int64_t head, int64_t row,
-               int64_t rows) const {
-    const ConvInput in = conv_input(segment);
-    const int64_t key_head = head / (w_.value_heads / w_.key_heads);
+  void prepare_keys(const HeadBlock& block, const ConvInput& in, int64_t key_head, int64_t row,
+                    int64_t rows) const {
     const int64_t q_channel = key_head * w_.key_dim;
     const int64_t k_channel = q_channel + w_.key_heads * w_.key_dim;
-    const int64_t v_channel = 2 * w_.key_heads * w_.key_dim + head * w_.value_dim;
     for (int64_t t = 0; t < rows; ++t) {
       float* q = block.q + t * w_.key_dim;
       float* k = block.k + t * w_.key_dim;
       kernels_.convolve(q, in, w_.conv.floats(), row + t, q_channel, w_.key_dim);
       kernels_.convolve(k, in, w_.conv.floats(), row + t, k_channel, w_.key_dim);
-      kernels_.convolve(block.v + t * w_.value_dim, in, w_.conv.floats(), row + t, v_channel, w_.value_dim);
       kernels_.normalise(q, q_scale_, w_.key_dim);
       kernels_.normalise(k, 1.0f, w_.key_dim);
+    }
+  }
+
+  void prepare_values(const HeadBlock& block, const ConvInput& in, int64_t head, int64_t row,
+                      int64_t rows) const {
+    const int64_t channel = 2 * w_.key_heads * w_.key_dim + head * w_.value_dim;
+    for (int64_t t = 0; t < rows; ++t) {
+      kernels_.convolve(block.v + t * w_.value_dim, in, w_.conv.floats(), row + t, channel, w_.value_dim);
       const float* b = in.rows + (row + t) * in.row_stride + w_.channels() + w_.value_heads * w_.value_dim;
       block.beta[t] = b[head];
       block.decay[t] = b[w_.value_heads + head];

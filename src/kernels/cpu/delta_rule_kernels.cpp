@@ -19,6 +19,9 @@ const float* source_row(const ConvInput& in, int64_t row) {
   return row >= 0 ? in.rows + row * in.row_stride : in.carried + (in.kept + row) * in.channels;
 }
 
+// The few channels of a head lie far from those of the next row, where no hardware prefetcher looks for them.
+constexpr int64_t kPrefetchRows = 8;
+
 void convolve(float* out, const ConvInput& in, const float* taps, int64_t row, int64_t channel,
               int64_t width) {
   for (int64_t c = 0; c < width; c += kLanes) {
@@ -28,6 +31,7 @@ void convolve(float* out, const ConvInput& in, const float* taps, int64_t row, i
       sum = fma(load(taps + j * in.channels + channel + c), load(x), sum);
     }
     store(out + c, silu(sum));
+    prefetch(source_row(in, row + kPrefetchRows) + channel + c);
   }
 }
 
