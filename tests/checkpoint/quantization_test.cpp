@@ -157,6 +157,8 @@ TEST_F(Quantization, EntryWithoutModeIsAffineWhateverTheDefaults) {
 TEST_F(Quantization, SectionOfAnotherToolIsUnsupportedByName) {
   expect_error(matrix(four_bit(), {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}}),
                Code::kUnsupported, {"config.json", "'fp8'"});
+  expect_error(matrix(four_bit(), {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}}),
+               Code::kUnsupported, {"config.json", "'gptq'"});
 }
 
 TEST_F(Quantization, SectionOfWrongKindsIsCorrupt) {

@@ -1,6 +1,7 @@
 // config.json and model.safetensors.index.json of any bytes.
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "checkpoint/json_fields.h"
