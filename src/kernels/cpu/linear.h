@@ -37,9 +37,6 @@ class PackedLinear final : public Linear {
 // "avx512-vnni/q4_i8 bf16_f32": the instruction set and the distinct kernels of the matrices.
 std::string kernel_names(const std::string& isa, std::span<const PackedMatrix> matrices);
 
-// Largest tile of any instruction set; tile results are kept on the stack.
-inline constexpr int64_t kMaxTile = 16;
-
 // Tiles of `w` whose activations share the second-level cache.
 inline int64_t tiles_in_cache(const PackedMatrix& w, int64_t max_tile) {
   constexpr int64_t kCacheBytes = 512 * 1024;
@@ -69,7 +66,7 @@ void for_tiles(Range blocks, int64_t count, int64_t max_tile, int64_t run, const
 template <class Emit>
 void multiply(const PackedMatrix& w, Range blocks, const Activations& activations, int64_t position,
               int64_t count, int64_t max_tile, const Emit& emit) {
-  alignas(64) float out[kMaxTile * kBlockRows];
+  alignas(64) float out[kLargestTile * kBlockRows];
   for_tiles(blocks, count, max_tile, tiles_in_cache(w, max_tile), [&](int64_t b, int64_t first, int64_t n) {
     w.product(out, w.block(b), activations.tile(w, position + first, n));
     emit(b, first, n, out);
@@ -81,8 +78,8 @@ void multiply(const PackedMatrix& w, Range blocks, const Activations& activation
 template <class Emit>
 void multiply_pair(const PackedMatrix& v, const PackedMatrix& w, Range blocks, const Activations& activations,
                    int64_t position, int64_t count, int64_t max_tile, const Emit& emit) {
-  alignas(64) float out_v[kMaxTile * kBlockRows];
-  alignas(64) float out_w[kMaxTile * kBlockRows];
+  alignas(64) float out_v[kLargestTile * kBlockRows];
+  alignas(64) float out_w[kLargestTile * kBlockRows];
   for_tiles(blocks, count, max_tile, tiles_in_cache(w, max_tile), [&](int64_t b, int64_t first, int64_t n) {
     v.product(out_v, v.block(b), activations.tile(v, position + first, n));
     w.product(out_w, w.block(b), activations.tile(w, position + first, n));

@@ -21,6 +21,7 @@
 namespace weir::cpu {
 
 inline constexpr int64_t kBlockRows = 16;
+inline constexpr int64_t kLargestTile = 12;  // rows of activations in a tile, of any instruction set
 
 enum class Container : uint8_t { kNibbles, kBytes, kBf16, kF32 };
 

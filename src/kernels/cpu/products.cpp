@@ -182,13 +182,14 @@ void Products::down_panel(const PackedExperts& w, Range blocks, float* y, int64_
 }
 
 void Products::experts_down_add(Rows x, Rows activated, const Routing& routing, const PackedExperts& w) {
+  lists_.build(routing, w.count());
   prepare_lists(activated.first(routing.rows * routing.slots), w.down_kinds(), lists_.pairs());
   const int64_t pairs = routing.rows * routing.slots;
   const int64_t blocks = w.expert(0).down.blocks();
   pool_.run([&](int thread) {
     const Range mine = part_of(blocks, thread, pool_.threads());
     float* y = panels_ + thread * panel_floats_;
-    const int64_t panel = panel_floats_ / (pairs * kBlockRows);
+    const int64_t panel = panel_floats_ / std::max<int64_t>(pairs * kBlockRows, 1);
     for (int64_t b = mine.begin; b < mine.end; b += panel) {
       const Range part{b, std::min(b + panel, mine.end)};
       const int64_t width = (part.end - part.begin) * kBlockRows;

@@ -11,10 +11,15 @@
 
 namespace weir::cpu {
 
-// f(row) for all rows, divided over the threads; a single row stays on this one.
+// f(row) for all rows, divided over the threads. A handful stays on this one: a row takes less than the
+// microseconds that waking the others does.
 template <class F>
 void for_rows(ThreadPool& pool, int64_t rows, const F& f) {
-  if (rows == 1) return f(int64_t{0});
+  constexpr int64_t kWorthWaking = 5;
+  if (rows < kWorthWaking) {
+    for (int64_t row = 0; row < rows; ++row) f(row);
+    return;
+  }
   pool.run([&](int thread) {
     const Range mine = part_of(rows, thread, pool.threads());
     for (int64_t row = mine.begin; row < mine.end; ++row) f(row);
@@ -34,15 +39,18 @@ class Products {
   Rows norm_wanted(Rows x, std::span<const int32_t> wanted, const Vector& gain, float epsilon);
   void norm_into(Rows normed, Rows x, const Vector& gain, float epsilon);
 
-  // Linear: for B bytes of weights a few rows take B / bandwidth, each byte being read once.
-  void project(Rows out, Rows x, const PackedLinear& w);      // out = x W^T
-  void project_add(Rows out, Rows x, const PackedLinear& w);  // out += x W^T
+  // out = x W^T and out += x W^T. Few rows are bound by memory: every byte of W is read once, so a call takes
+  // at least W.bytes() / bandwidth. Many are bound by arithmetic, as linear_kernels.h says.
+  void project(Rows out, Rows x, const PackedLinear& w);
+  void project_add(Rows out, Rows x, const PackedLinear& w);
 
-  // Router: logits with float activations, then the choice, row by row.
+  // Logits with float activations, then the choice of each row.
   void route(Routing routing, Rows normed, const MoeWeights& w);
 
-  // Experts: the lists of rows are built once in a pass, by experts_up, and used again by experts_down_add.
-  // Every chosen expert is read once, however many rows chose it.
+  // Every chosen expert is read once, however many rows chose it, and goes through the same code for one row
+  // and for thousands. experts_up divides (expert, block) pairs over the threads by cost. In experts_down_add
+  // a thread owns outputs, so that it can sum their slots: it keeps the results of all (row, slot) pairs for
+  // a panel of them.
   void experts_up(Rows activated, Rows normed, const Routing& routing, const PackedExperts& w);
   void experts_down_add(Rows x, Rows activated, const Routing& routing, const PackedExperts& w);
 

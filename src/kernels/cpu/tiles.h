@@ -15,6 +15,7 @@ constexpr int kMaxTile = 4;
 #else
 constexpr int kMaxTile = 2;
 #endif
+static_assert(kMaxTile <= kLargestTile);
 
 // f(0), ..., f(n - 1), unrolled.
 template <int n, class F>
