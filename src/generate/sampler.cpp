@@ -1,5 +1,6 @@
 #include "generate/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -13,7 +14,8 @@ namespace weir {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kFirstGuess = 64;  // tokens that usually reach top_p
+constexpr double kFirstGuess =
+    1.0 / 64;  // of the best token's probability: the least that usually matters to top-p
 
 // False for NaN and for +inf.
 bool all_below_infinity(std::span<const float> logits) {
@@ -98,13 +100,16 @@ std::span<const Candidate> Sampler::keep(std::span<const float> logits) {
   return kept;
 }
 
-// Top-p of the whole vocabulary: more and more candidates until they hold the probability asked for.
+// Top-p of the whole vocabulary: candidates of less and less weight, until they reach the probability asked
+// for. Those below (1 - top_p) / vocabulary of the whole cannot be needed, since even all of them together
+// are less than what top_p leaves out.
 std::span<const Candidate> Sampler::reach_top_p(std::span<const float> logits) {
-  const double weight = sampling_.top_p * distribution_.sum(logits);
-  for (int64_t k = kFirstGuess;; k *= 8) {
-    const auto candidates = top_k_.select(k);
-    const auto kept = reaching(candidates, weight);
-    if (kept.size() < candidates.size() || candidates.size() == logits.size()) return kept;
+  const double whole = distribution_.sum(logits);
+  const double never = (1 - static_cast<double>(sampling_.top_p)) * whole / static_cast<double>(vocabulary_);
+  for (double least = kFirstGuess;; least /= 16) {
+    const auto candidates = top_k_.at_least(distribution_.logit_of(std::max(least, never)));
+    const auto kept = reaching(candidates, sampling_.top_p * whole);
+    if (kept.size() < candidates.size() || least <= never) return kept;
   }
 }
 
