@@ -1,0 +1,127 @@
+#include "cli/answer.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <utility>
+#include <variant>
+
+#include "chat/prompt.h"
+#include "chat/qwen_output.h"
+#include "chat/qwen_prompt.h"
+
+namespace weir::cli {
+namespace {
+
+// Sorts what the output parser finds into thinking and content, and passes it on.
+class Sorter {
+ public:
+  Sorter(Answer& answer, const TurnWriters& writers) : answer_(answer), writers_(writers) {}
+
+  void take(const std::vector<OutputEvent>& events) {
+    for (const OutputEvent& event : events) {
+      if (const auto* thinking = std::get_if<ReasoningDelta>(&event)) {
+        add(answer_.thinking, writers_.thinking, thinking->text);
+      } else if (const auto* content = std::get_if<ContentDelta>(&event)) {
+        add(answer_.content, writers_.content, content->text);
+      } else if (const auto* call = std::get_if<ToolCallFinished>(&event)) {
+        add(answer_.content, writers_.content,
+            call->raw);  // no tools here: a call is shown as it was written
+      }
+    }
+  }
+
+  bool refused() const { return refused_; }
+
+ private:
+  void add(std::string& whole, const std::function<bool(std::string_view)>& writer, const std::string& text) {
+    whole += text;
+    if (writer && !text.empty() && !writer(text)) refused_ = true;
+  }
+
+  Answer& answer_;
+  const TurnWriters& writers_;
+  bool refused_ = false;
+};
+
+GenerationRequest request_of(const Engine& engine, const TurnOptions& options, std::vector<int32_t> prompt) {
+  GenerationRequest request;
+  request.prompt = std::move(prompt);
+  request.sampling = options.sampling;
+  request.max_tokens = options.max_tokens;
+  request.end_tokens = engine.defaults.end_tokens;
+  request.stop_strings = options.stop;
+  request.sequence = options.sequence;
+  return request;
+}
+
+}  // namespace
+
+Message message(Role role, std::string text) {
+  Message m;
+  m.role = role;
+  m.content = MessageContent(std::move(text));
+  return m;
+}
+
+Message Answer::message() const {
+  Message m = cli::message(Role::kAssistant, content);
+  if (!thinking.empty()) m.reasoning = thinking;
+  return m;
+}
+
+Conversation ask(const std::string& system, const std::string& prompt) {
+  Conversation conversation;
+  if (!system.empty()) conversation.messages.push_back(message(Role::kSystem, system));
+  conversation.messages.push_back(message(Role::kUser, prompt));
+  return conversation;
+}
+
+Result<std::vector<int32_t>> prompt_tokens(const Engine& engine, const Conversation& conversation,
+                                           bool think) {
+  PromptOptions options;
+  options.enable_thinking = think;
+  WEIR_TRY(const Prompt prompt, qwen_prompt(conversation, options));
+  std::vector<int32_t> tokens;
+  for (const PromptPiece& piece : prompt) {
+    const AddedTokens added = piece.control ? AddedTokens::kRecognise : AddedTokens::kAsText;
+    WEIR_TRY(const std::vector<int32_t> part, engine.tokenizer.encode(piece.text, added));
+    tokens.insert(tokens.end(), part.begin(), part.end());
+  }
+  return tokens;
+}
+
+Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
+                      const TurnWriters& writers, HeldSequence& held) {
+  WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(engine, conversation, options.think));
+  Answer result;
+  Sorter sorter(result, writers);
+  QwenOutputParser parser({.thinking_open = options.think, .tools = {}});
+  GenerationCallbacks callbacks;
+  callbacks.cancel = writers.interrupted;
+  callbacks.piece = [&](const Piece& piece) { sorter.take(parser.feed(piece.text)); };
+  WEIR_TRY(const auto generation,
+           Generation::start(*engine.model, engine.tokenizer, request_of(engine, options, std::move(prompt)),
+                             callbacks, std::exchange(held, {})));
+  while (!generation->finished() && !sorter.refused()) {
+    WEIR_TRY(const bool done, generation->step());
+    if (done) break;
+  }
+  result.finish = generation->finished() ? generation->finish_reason() : FinishReason::kCancelled;
+  sorter.take(parser.finish(result.finish != FinishReason::kStop));
+  result.statistics = generation->statistics();
+  held = generation->release();
+  if (sorter.refused()) return Error{Code::kInternal, "the answer could not be written", ""};
+  return result;
+}
+
+void explain_finish(const Answer& answer, const TurnOptions& options, const Engine& engine) {
+  if (answer.finish == FinishReason::kLength) {
+    fmt::print(stderr, "weir: the answer was cut after --max-tokens {}\n", options.max_tokens);
+  } else if (answer.finish == FinishReason::kContext) {
+    fmt::print(stderr, "weir: the answer was cut because the context of {} tokens is full\n",
+               engine.model->config().context);
+  }
+}
+
+}  // namespace weir::cli

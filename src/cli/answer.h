@@ -1,0 +1,60 @@
+// One turn of a conversation: from messages to the model's answer.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "chat/message.h"
+#include "cli/engine.h"
+#include "generate/autoregressive.h"
+#include "generate/generation.h"
+#include "generate/sampling.h"
+
+namespace weir::cli {
+
+struct TurnOptions {
+  Sampling sampling;
+  std::vector<std::string> stop;
+  int64_t max_tokens = 0;  // 0: until the context is full
+  bool think = true;
+  uint32_t sequence = 0;  // tells apart answers drawn with one seed
+};
+
+// Called with pieces of text as they are generated. A writer returns false to stop.
+struct TurnWriters {
+  std::function<bool(std::string_view)> thinking;
+  std::function<bool(std::string_view)> content;
+  const std::atomic<bool>* interrupted = nullptr;
+};
+
+struct Answer {
+  std::string thinking;
+  std::string content;
+  FinishReason finish = FinishReason::kStop;
+  GenerationStatistics statistics;
+
+  Message message() const;  // for the next turn
+};
+
+// The conversation as Qwen3.6 expects it, in tokens. Errors: kInvalidArgument, for text that is not UTF-8
+// too.
+Result<std::vector<int32_t>> prompt_tokens(const Engine& engine, const Conversation& conversation,
+                                           bool think);
+
+// `held` carries the model's state from turn to turn: whatever the new prompt continues is not computed
+// again.
+Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
+                      const TurnWriters& writers, HeldSequence& held);
+
+// A conversation of a system message, if not empty, and a user message.
+Conversation ask(const std::string& system, const std::string& prompt);
+Message message(Role role, std::string text);
+
+// Says on stderr what ended the answer before its time, if anything did.
+void explain_finish(const Answer& answer, const TurnOptions& options, const Engine& engine);
+
+}  // namespace weir::cli

@@ -1,0 +1,199 @@
+// weir doctor: the machine, the kernels chosen and why, and the settings in force.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <array>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cpu_features.h"
+#include "cli/bandwidth.h"
+#include "cli/engine.h"
+#include "cli/environment.h"
+#include "cli/exit_code.h"
+#include "cli/json_report.h"
+#include "cli/model_folder.h"
+#include "cli/options.h"
+#include "cli/quantity.h"
+#include "cli/verbs.h"
+#include "models/qwen/weights.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr int kPasses = 7;
+
+struct Options {
+  ModelOptions model;
+  BackendOptions backend;
+  SamplingOptions sampling;
+  bool json = false;
+};
+
+Report machine_json(const BackendOptions& backend, const Bandwidth& bandwidth) {
+  const CpuFeatures& cpu = cpu_features();
+  return {{"cpu", cpu.model},
+          {"avx2", cpu.avx2},
+          {"avx512", cpu.avx512},
+          {"avx512_vnni", cpu.avx512_vnni},
+          {"hardware_threads", cpu.hardware_threads},
+          {"threads", backend.chosen_threads()},
+          {"last_level_cache_bytes", last_level_cache_bytes()},
+          {"memory_bytes", total_memory_bytes()},
+          {"available_memory_bytes", available_memory_bytes()},
+          {"read_gigabytes_per_second",
+           {{"median", bandwidth.gigabytes_per_second},
+            {"slowest", bandwidth.slowest},
+            {"fastest", bandwidth.fastest},
+            {"passes", bandwidth.passes},
+            {"buffer_bytes", bandwidth.buffer_bytes}}}};
+}
+
+// Why each instruction set is used or not.
+Report instruction_sets_json(const BackendOptions& backend, Isa chosen) {
+  Report out = Report::array();
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni}) {
+    std::string why = fmt::format("not used: {} is faster", isa_name(chosen));
+    if (!cpu_features().supports(isa)) {
+      why = "not used: this CPU does not have it";
+    } else if (isa == chosen) {
+      why = backend.isa.empty() ? "used: the best that this CPU has" : "used: --isa asks for it";
+    } else if (isa > chosen) {
+      why = fmt::format("not used: --isa {} asks for less", backend.isa);
+    }
+    out.push_back({{"name", isa_name(isa)}, {"used", isa == chosen}, {"why", why}});
+  }
+  return out;
+}
+
+// The kernel that reads each kind of weight, with the number of matrices.
+Report kernels_json(const qwen::Weights& weights) {
+  std::map<std::pair<std::string, std::string>, int> counts;
+  const auto count = [&](const char* use, const auto& matrix) { ++counts[{use, matrix.kernel()}]; };
+  for (const qwen::Layer& layer : weights.layers) {
+    if (layer.attention) {
+      count("attention in", *layer.attention->in);
+      count("attention out", *layer.attention->out);
+    }
+    if (layer.delta) {
+      count("delta net in", *layer.delta->in);
+      count("delta net out", *layer.delta->out);
+    }
+    count("router", *layer.moe.router);
+    count("experts", *layer.moe.expert);
+  }
+  count("head", *weights.head);
+  Report out = Report::array();
+  for (const auto& [key, matrices] : counts) {
+    out.push_back({{"weights", key.first}, {"kernel", key.second}, {"matrices", matrices}});
+  }
+  return out;
+}
+
+// Each shared flag's value, and whether the command line, the environment or nobody set it.
+Report settings_json(const CLI::App& command) {
+  Report out = Report::array();
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string variable = option->get_envname();
+    if (variable.empty()) continue;
+    const bool from_environment = !environment(variable.c_str()).empty();
+    const bool set = option->count() > 0;
+    const std::string value = set ? option->results().back() : option->get_default_str();
+    out.push_back({{"flag", "--" + option->get_lnames().front()},
+                   {"value", value},
+                   {"from", !set                                                         ? "default"
+                            : from_environment && value == environment(variable.c_str()) ? variable
+                                                                                         : "flag"}});
+  }
+  return out;
+}
+
+Report model_json(const Engine& engine) {
+  const Sampling& s = engine.defaults.sampling;
+  return {{"folder", engine.folder},
+          {"kernels", engine.model->steps().name()},
+          {"bytes", engine.checkpoint_bytes},
+          {"bytes_per_token", engine.model->bytes_per_token(0)},
+          {"context", engine.model->config().context},
+          {"sampling",
+           {{"temperature", s.temperature}, {"top_k", s.top_k}, {"top_p", s.top_p}, {"min_p", s.min_p}}}};
+}
+
+std::string size_field(const Report& value) {
+  return size_text(value.get<uint64_t>());
+}
+
+std::string machine_text(const Report& machine) {
+  const Report& read = machine["read_gigabytes_per_second"];
+  return fmt::format(
+      "cpu         {}\n"
+      "threads     {} of {}\n"
+      "memory      {} of {} available, last-level cache {}\n"
+      "bandwidth   {:.1f} GB/s read with all threads ({:.1f} to {:.1f} in {} passes over {})\n",
+      machine["cpu"].get<std::string>(), machine["threads"].get<int>(),
+      machine["hardware_threads"].get<int>(), size_field(machine["available_memory_bytes"]),
+      size_field(machine["memory_bytes"]), size_field(machine["last_level_cache_bytes"]),
+      read["median"].get<double>(), read["slowest"].get<double>(), read["fastest"].get<double>(),
+      read["passes"].get<int>(), size_field(read["buffer_bytes"]));
+}
+
+std::string text_of(const Report& r) {
+  std::string out = machine_text(r["machine"]);
+  const Report& model = r["model"];
+  fmt::format_to(std::back_inserter(out),
+                 "model       {}, {}, {} read per token, context {}\n\ninstruction sets\n",
+                 model["folder"].get<std::string>(), size_field(model["bytes"]),
+                 size_field(model["bytes_per_token"]), model["context"].get<int64_t>());
+  const auto row = [&](const Report& name, const Report& value) {
+    fmt::format_to(std::back_inserter(out), "  {:<22} {}\n", name.get<std::string>(),
+                   value.get<std::string>());
+  };
+  for (const Report& isa : r["instruction_sets"]) row(isa["name"], isa["why"]);
+  out += "\nkernels\n";
+  for (const Report& kernel : r["kernels"]) row(kernel["weights"], kernel["kernel"]);
+  out += "\nsettings\n";
+  for (const Report& setting : r["settings"]) {
+    if (setting["from"] == "default" && setting["value"] == "") continue;
+    row(setting["flag"],
+        fmt::format("{} ({})", setting["value"].get<std::string>(), setting["from"].get<std::string>()));
+  }
+  return out;
+}
+
+Result<int> doctor(const Options& options, const CLI::App& command) {
+  WEIR_TRY(const Engine engine, load_engine(options.model, options.backend));
+  WEIR_TRY(const Isa isa, options.backend.chosen_isa());
+  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(*engine.pool, kPasses));
+  const Report out{
+      {"version", WEIR_VERSION},
+      {"machine", machine_json(options.backend, bandwidth)},
+      {"model", model_json(engine)},
+      {"instruction_sets", instruction_sets_json(options.backend, isa)},
+      {"kernels", kernels_json(engine.model->weights())},
+      {"settings", settings_json(command)},
+      {"folders",
+       {{"pocket_models", pocket_folder()}, {"hub_cache", hub_cache()}, {"state", state_folder()}}}};
+  return options.json ? print_json(out) : print_answer(text_of(out));
+}
+
+}  // namespace
+
+Verb add_doctor(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Report the machine, its memory bandwidth, kernels and settings");
+  command->add_flag("--json", options->json, "Report as JSON");
+  options->model.add(*command);
+  options->sampling.add(*command);
+  options->backend.add(*command);
+  return {command, [options, command] {
+            const auto code = doctor(*options, *command);
+            return code.ok() ? *code : report(code.error());
+          }};
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,112 @@
+// weir: the command line. Parses flags, then hands over to one verb.
+#include <fmt/core.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "cli/suggest.h"
+#include "cli/verbs.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "weir runs Qwen3.6-35B-A3B and models of its architecture on this machine.\n"
+    "The answer goes to stdout, everything else to stderr.";
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 model or file, 4 device, 130 interrupted.\n"
+    "`weir VERB --help` lists a verb's flags.";
+
+std::vector<std::string> verb_names(const std::vector<Verb>& verbs) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs) names.push_back(verb.command->get_name());
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+int usage_error(const std::string& message, const std::string& hint) {
+  return report({Code::kInvalidArgument, message, hint});
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known,
+                         std::string otherwise) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? otherwise : fmt::format("did you mean {}?", near);
+}
+
+int unknown_verb(const std::string& word, const std::vector<Verb>& verbs) {
+  return usage_error(fmt::format("unknown verb '{}'", word),
+                     did_you_mean(word, verb_names(verbs), "`weir --help` lists the verbs"));
+}
+
+// Something after the verb that it does not take.
+int unexpected(const std::string& word, const CLI::App& command) {
+  const std::string verb = command.get_name();
+  if (word.size() < 2 || word[0] != '-') {
+    return usage_error(fmt::format("'{}' is one argument too many for weir {}", word, verb),
+                       "put text with spaces in quotes");
+  }
+  const std::string flag = word.substr(0, word.find('='));
+  return usage_error(
+      fmt::format("weir {} has no flag '{}'", verb, flag),
+      did_you_mean(flag, flag_names(command),
+                   fmt::format("`weir {} --help` lists them; text that begins with a dash goes "
+                               "behind --",
+                               verb)));
+}
+
+int run_verb(CLI::App& app, const std::vector<Verb>& verbs) {
+  const std::vector<std::string> stray = app.remaining();
+  for (const Verb& verb : verbs) {
+    if (!verb.command->parsed()) continue;
+    if (!stray.empty()) return unknown_verb(stray.front(), verbs);
+    const std::vector<std::string> extra = verb.command->remaining();
+    return extra.empty() ? verb.run() : unexpected(extra.front(), *verb.command);
+  }
+  if (!stray.empty()) return unknown_verb(stray.front(), verbs);
+  fmt::print(stderr, "{}", app.help());
+  return kUsage;
+}
+
+int main_of_weir(int argc, char** argv) {
+  // A closed pipe ends the program quietly, as it does for other tools, even where a parent ignores the
+  // signal.
+  std::signal(SIGPIPE, SIG_DFL);
+
+  CLI::App app(kAbout, "weir");
+  app.set_version_flag("--version", "weir " WEIR_VERSION);
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.allow_extras();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const std::vector<Verb> verbs = {add_run(app),      add_chat(app),   add_inspect(app),
+                                   add_tokenize(app), add_doctor(app), add_eval(app)};
+  app.footer(kFooter);  // after the verbs, which would inherit it
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what(), "`weir --help` and `weir VERB --help` list what there is");
+  }
+  return run_verb(app, verbs);
+}
+
+}  // namespace
+}  // namespace weir::cli
+
+int main(int argc, char** argv) {
+  return weir::cli::main_of_weir(argc, argv);
+}

@@ -1,0 +1,146 @@
+#include "cli/options.h"
+
+#include <fmt/core.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <string_view>
+
+#include "cli/environment.h"
+#include "cli/quantity.h"
+
+namespace weir::cli {
+namespace {
+
+constexpr const char* kSamplingGroup = "Sampling (defaults from the model's generation_config.json)";
+constexpr const char* kBackendGroup = "Machine";
+
+// Files the flag under a heading of --help and gives it its environment variable.
+CLI::Option* shared(CLI::Option* option, const std::string& group) {
+  return option->group(group)->envname(variable_of(option->get_lnames().front()));
+}
+
+Result<std::pair<int32_t, float>> parse_bias(std::string_view text) {
+  std::pair<int32_t, float> bias;
+  const size_t equals = text.find('=');
+  if (equals != std::string_view::npos) {
+    const char* end = text.data() + text.size();
+    const auto id = std::from_chars(text.data(), text.data() + equals, bias.first);
+    const auto value = std::from_chars(text.data() + equals + 1, end, bias.second);
+    if (id.ec == std::errc{} && id.ptr == text.data() + equals && value.ec == std::errc{} &&
+        value.ptr == end) {
+      return bias;
+    }
+  }
+  return Error{Code::kInvalidArgument, fmt::format("--logit-bias '{}' is not ID=BIAS", text),
+               "a token id and a number, such as --logit-bias 42=-100; weir tokenize shows ids"};
+}
+
+uint64_t system_seed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+}  // namespace
+
+CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& value, int64_t least,
+                       const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [name, &value, least](const std::string& text) {
+            const auto parsed = parse_quantity(text);
+            if (!parsed.ok()) {
+              throw CLI::ValidationError(name, parsed.error().message + "; expected " + parsed.error().hint);
+            }
+            if (*parsed < least) {
+              throw CLI::ValidationError(name, fmt::format("{} is too small, at least {}", *parsed, least));
+            }
+            value = *parsed;
+          },
+          help)
+      ->type_name("N");
+}
+
+void ModelOptions::add(CLI::App& command) {
+  shared(command
+             .add_option("-m,--model", model,
+                         "Model folder, repository id in the Hugging Face cache, or a pocket model's name")
+             ->capture_default_str(),
+         "Model");
+}
+
+void BackendOptions::add(CLI::App& command) {
+  shared(command.add_option("--device", device, "cpu, or reference: plain float32 kernels, slow and exact")
+             ->check(CLI::IsMember({"cpu", "reference", "cuda"}))
+             ->type_name("NAME")
+             ->capture_default_str(),
+         kBackendGroup);
+  shared(command.add_option("--isa", isa, "Instruction set: portable, avx2, avx512 or avx512-vnni")
+             ->type_name("NAME"),
+         kBackendGroup);
+  shared(add_count(command, "--threads", threads, 1, "Threads; default: all this process may run on"),
+         kBackendGroup);
+  shared(add_count(command, "--chunk", chunk, 1, "Most tokens of the prompt in one pass; default: 512"),
+         kBackendGroup);
+}
+
+Result<Isa> BackendOptions::chosen_isa() const {
+  const CpuFeatures& cpu = cpu_features();
+  if (isa.empty()) return cpu.best_isa();
+  WEIR_TRY(const Isa wanted, parse_isa(isa));
+  if (cpu.supports(wanted)) return wanted;
+  return Error{Code::kDevice, fmt::format("this CPU ({}) does not have {}", cpu.model, isa),
+               fmt::format("its best is --isa {}, which is the default", isa_name(cpu.best_isa()))};
+}
+
+int BackendOptions::chosen_threads() const {
+  return threads > 0 ? static_cast<int>(std::min<int64_t>(threads, 1024)) : cpu_features().hardware_threads;
+}
+
+void SamplingOptions::add(CLI::App& command) {
+  const auto number = [&](const std::string& name, auto& target, const std::string& help) {
+    shared(command.add_option(name, target, help)->type_name("X"), kSamplingGroup);
+  };
+  number("--temperature", temperature, "0 takes the most likely token each time");
+  number("--top-k", top_k, "Keep the K most likely tokens; 0 keeps all");
+  number("--top-p", top_p, "Keep the fewest tokens whose probabilities reach P");
+  number("--min-p", min_p, "Keep tokens at least P times as likely as the best");
+  number("--presence-penalty", presence_penalty, "Subtracted from the logits of tokens already generated");
+  number("--frequency-penalty", frequency_penalty, "The same, once for each occurrence");
+  number("--repetition-penalty", repetition_penalty, "Divides the logits of tokens seen; 1 is neutral");
+  number("--seed", seed, "Repeats an answer; default: another one each time");
+  shared(add_count(command, "--max-tokens", max_tokens, 1,
+                   "Most tokens to generate; default: until the context is full"),
+         kSamplingGroup);
+  command.add_option("--stop", stop, "End the answer before this text; may be repeated")
+      ->type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kSamplingGroup);
+  command.add_option("--logit-bias", logit_bias, "Add B to the logit of token ID; may be repeated")
+      ->type_name("ID=B")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kSamplingGroup);
+}
+
+Result<Sampling> SamplingOptions::over(Sampling sampling) const {
+  sampling.temperature = temperature.value_or(sampling.temperature);
+  sampling.top_k = top_k.value_or(sampling.top_k);
+  sampling.top_p = top_p.value_or(sampling.top_p);
+  sampling.min_p = min_p.value_or(sampling.min_p);
+  sampling.presence_penalty = presence_penalty.value_or(sampling.presence_penalty);
+  sampling.frequency_penalty = frequency_penalty.value_or(sampling.frequency_penalty);
+  sampling.repetition_penalty = repetition_penalty.value_or(sampling.repetition_penalty);
+  sampling.seed = seed ? *seed : system_seed();
+  for (const std::string& text : logit_bias) {
+    WEIR_TRY(const auto bias, parse_bias(text));
+    sampling.logit_bias.push_back(bias);
+  }
+  return sampling;
+}
+
+}  // namespace weir::cli

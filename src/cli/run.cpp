@@ -1,0 +1,96 @@
+// weir run: one prompt, one answer.
+#include <fmt/core.h>
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+
+#include "cli/answer.h"
+#include "cli/bandwidth.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+#include "cli/json_report.h"
+#include "cli/options.h"
+#include "cli/speed.h"
+#include "cli/standard_input.h"
+#include "cli/turn_view.h"
+#include "cli/verbs.h"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::string prompt;
+  std::string system;
+  ModelOptions model;
+  BackendOptions backend;
+  SamplingOptions sampling;
+  bool think = true;
+  bool json = false;
+  bool stats = false;
+};
+
+Report answer_json(const Answer& answer, const TurnOptions& turn, const Speed& speed) {
+  return {{"answer", answer.content},
+          {"thinking", answer.thinking},
+          {"finish_reason", finish_reason_name(answer.finish)},
+          {"seed", turn.sampling.seed},
+          {"prompt_tokens", answer.statistics.prompt_tokens},
+          {"generated_tokens", answer.statistics.generated_tokens},
+          {"speed", speed_json(speed)}};
+}
+
+Result<int> run(const Options& options) {
+  WEIR_TRY(const std::string prompt, text_or_input(options.prompt));
+  if (prompt.empty()) {
+    return Error{Code::kInvalidArgument, "the prompt is empty",
+                 "put the question behind `weir run`, or - to read it from stdin"};
+  }
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
+  TurnOptions turn;
+  WEIR_TRY(turn.sampling, options.sampling.over(engine.defaults.sampling));
+  turn.stop = options.sampling.stop;
+  turn.max_tokens = options.sampling.max_tokens;
+  turn.think = options.think;
+
+  const InterruptScope interrupt;
+  TurnView view;
+  TurnWriters writers = options.json ? TurnWriters{} : view.writers();
+  writers.interrupted = &interrupt.interrupted();
+  HeldSequence held;
+  WEIR_TRY(const Answer given, answer(engine, ask(options.system, prompt), turn, writers, held));
+  if (!options.json) view.finish();
+  explain_finish(given, turn, engine);
+
+  Bandwidth machine;
+  if (options.stats) {
+    WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));
+  }
+  const Speed speed = speed_of(given.statistics, machine);
+  if (options.stats) fmt::print(stderr, "{}", speed_text(speed, given.statistics));
+  const int written = options.json ? print_json(answer_json(given, turn, speed), false) : kDone;
+  return given.finish == FinishReason::kCancelled ? kInterrupted : written;
+}
+
+}  // namespace
+
+Verb add_run(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Answer one prompt");
+  command->add_option("PROMPT", options->prompt, "The question; - reads it from stdin")->type_name("");
+  command->add_option("--system", options->system, "System message")->type_name("TEXT");
+  command->add_flag("--think,!--no-think", options->think,
+                    "Let the model think first, on stderr (default), or not");
+  command->add_flag("--json", options->json, "One JSON object instead of streamed text");
+  command->add_flag("--stats", options->stats,
+                    "Measure the machine and show how fast the answer came, on stderr");
+  options->model.add(*command);
+  options->sampling.add(*command);
+  options->backend.add(*command);
+  return {command, [options] {
+            const auto code = run(*options);
+            return code.ok() ? *code : report(code.error());
+          }};
+}
+
+}  // namespace weir::cli

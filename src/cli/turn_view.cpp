@@ -1,0 +1,35 @@
+#include "cli/turn_view.h"
+
+#include <cstdio>
+
+#include "cli/terminal.h"
+
+namespace weir::cli {
+
+TurnWriters TurnView::writers() {
+  TurnWriters writers;
+  writers.thinking = [this](std::string_view text) { return write_thinking(text); };
+  writers.content = [this](std::string_view text) { return write_content(text); };
+  return writers;
+}
+
+bool TurnView::write_thinking(std::string_view text) {
+  thinking_open_ = true;
+  write(stderr, dimmed(stderr, text));  // a closed stderr is no reason to stop
+  return true;
+}
+
+bool TurnView::write_content(std::string_view text) {
+  if (thinking_open_) write(stderr, "\n\n");
+  thinking_open_ = false;
+  line_open_ = text.back() != '\n';
+  return write(stdout, text);
+}
+
+void TurnView::finish() {
+  if (thinking_open_) write(stderr, "\n");
+  if (line_open_) write(stdout, "\n");
+  thinking_open_ = line_open_ = false;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,129 @@
+"""weir inspect, weir doctor and weir eval, from outside."""
+import json
+import math
+import os
+import re
+import signal
+import time
+import unittest
+
+import support
+from support import GREEDY, MODEL, PROBLEMS, TIMEOUT, WeirTest
+
+
+class Inspect(WeirTest):
+    def test_every_tensor_is_listed_with_its_bytes(self):
+        out = self.report("inspect", "pocket-qwen", "--tensors")
+        with open(MODEL / "model.safetensors", "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        header.pop("__metadata__", None)
+        expected = {n: (t["dtype"], t["shape"], t["data_offsets"][1] - t["data_offsets"][0]) for n, t in header.items()}
+        self.assertEqual({t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in out["tensors"]}, expected)
+        self.assertEqual(out["total"]["bytes"], sum(e[2] for e in expected.values()))
+        self.assertEqual(out["total"]["parameters"], 18788400)  # counted by the official class
+        self.assertEqual(out["config"], json.loads((MODEL / "config.json").read_text()))
+
+    def test_the_text_report_names_layers_experts_and_bits(self):
+        text = self.weir("inspect", "pocket-qwen").stdout
+        self.assertIn("8 (6 DeltaNet, 2 attention)", text)
+        self.assertIn("32, 8 per token and 1 shared", text)
+        self.assertRegex(text, r"experts +72 +12\.6 M +6\.8 MiB +4\.50  affine 4-bit, groups of 64\n")
+
+    def test_a_synthetic_model_has_the_shapes_of_the_real_one(self):
+        self.assertIn("256, 8 per token and 1 shared", self.weir("inspect", "synthetic:qwen3.6-35b-a3b,layers=4").stdout)
+
+    def test_wrong_models_are_told_apart(self):
+        self.fails(2, "inspect", says=["needs a model"])
+        self.fails(2, "inspect", MODEL / "config.json", says=["is a file"])
+        self.fails(3, "inspect", "no-such-model", says=["no-such-model"])
+        self.fails(3, "inspect", self.folder, says=["config.json"])
+
+
+class Doctor(WeirTest):
+    def test_the_report_has_machine_kernels_and_settings(self):
+        out = self.report("doctor", "--threads", "2", env={"WEIR_CHUNK": "128"})
+        machine = out["machine"]
+        self.assertGreater(machine["read_gigabytes_per_second"]["median"], 0.1)
+        self.assertEqual(machine["threads"], 2)
+        self.assertEqual(sum(s["used"] for s in out["instruction_sets"]), 1)
+        self.assertEqual({k["weights"] for k in out["kernels"]},
+                         {"attention in", "attention out", "delta net in", "delta net out", "router", "experts", "head"})
+        settings = {s["flag"]: s for s in out["settings"]}
+        self.assertEqual(settings["--chunk"], {"flag": "--chunk", "value": "128", "from": "WEIR_CHUNK"})
+        self.assertEqual(settings["--threads"], {"flag": "--threads", "value": "2", "from": "flag"})
+        self.assertEqual(settings["--model"]["from"], "default")
+
+    def test_a_weaker_instruction_set_can_be_forced(self):
+        text = self.weir("doctor", "--isa", "portable").stdout
+        self.assertRegex(text, r"portable +used: --isa asks for it")
+        self.assertRegex(text, r"bandwidth +[\d.]+ GB/s")
+
+
+def last_number(answer):
+    return re.findall(r"-?\d+", answer)[-1]
+
+
+class Eval(WeirTest):
+    def evaluate(self, *arguments, **options):
+        return self.report("eval", PROBLEMS, *GREEDY, *arguments, **options)
+
+    def test_accuracy_follows_from_the_answers(self):
+        log = self.folder / "results.jsonl"
+        out = self.evaluate("--limit", "25", "--out", log)
+        results = [json.loads(line) for line in log.read_text().splitlines()][1:]
+        problems = [json.loads(line) for line in PROBLEMS.read_text().splitlines()][:25]
+        right = sum(last_number(r["answer"]) == p["answer"].split("#### ")[1] for r, p in zip(results, problems))
+        self.assertEqual((out["correct"], out["total"]), (right, 25))
+        self.assertAlmostEqual(out["accuracy"], right / 25)
+        self.assertGreaterEqual(right, 22)  # of all 400 problems the model solves 97 %
+        self.assertGreater(out["tokens_per_second"], 0)
+        self.assertEqual(out["generated_tokens"], sum(r["generated_tokens"] for r in results))
+        low, high = out["ci95"]  # the two roots of |p - accuracy| = z sqrt(p (1 - p) / n)
+        for p in (low, high):
+            if 0 < p < 1:
+                self.assertAlmostEqual(abs(p - right / 25), 1.959964 * math.sqrt(p * (1 - p) / 25), places=6)
+
+    def test_an_evaluation_goes_on_where_it_stopped(self):
+        log = self.folder / "results.jsonl"
+        self.evaluate("--limit", "2", "--out", log)
+        done = log.read_text()
+        cut = done + '{"index": 2, "corr'  # as after a crash
+        log.write_text(cut)
+        out = self.evaluate("--limit", "4", "--out", log)
+        self.assertEqual(out["total"], 4)
+        self.assertTrue(log.read_text().startswith(done))
+        self.assertEqual([json.loads(line)["index"] for line in log.read_text().splitlines()[1:]], [0, 1, 2, 3])
+        self.assertEqual(self.evaluate("--limit", "4")["correct"], out["correct"])
+
+    def test_results_of_other_settings_are_refused(self):
+        log = self.folder / "results.jsonl"
+        self.evaluate("--limit", "1", "--out", log)
+        self.fails(2, "eval", PROBLEMS, *GREEDY, "--limit", "1", "--out", log, "--top-k", "7", says=["top_k"])
+        self.fails(2, "eval", PROBLEMS, "--temperature", "0", "--limit", "1", "--out", log, says=["think"])
+        log.write_text("not a log\n")
+        self.fails(3, "eval", PROBLEMS, *GREEDY, "--limit", "1", "--out", log, says=["line 1"])
+
+    def test_ctrl_c_keeps_what_is_done(self):
+        log = self.folder / "results.jsonl"
+        process = self.start("eval", PROBLEMS, *GREEDY, "--out", log, "--json")
+        deadline = time.monotonic() + TIMEOUT
+        while not log.exists() or log.read_text().count("\n") < 3:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(json.loads(out)["total"], log.read_text().count("\n") - 1)
+
+    def test_broken_problem_files_are_exit_3_and_name_the_line(self):
+        file = self.folder / "problems.jsonl"
+        self.fails(3, "eval", file, says=["problems.jsonl"])
+        good = '{"question": "What is 1 + 1?", "answer": "#### 2"}\n'
+        for bad in ("nonsense\n", '{"question": "x"}\n', '{"question": "x", "answer": "2"}\n', "[1]\n", "\"\\xff\"\n"):
+            file.write_text(good + bad)
+            self.fails(3, "eval", file, says=["line 2"])
+        self.fails(2, "eval", says=["needs a file"])
+
+
+if __name__ == "__main__":
+    support.main()

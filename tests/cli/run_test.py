@@ -1,0 +1,196 @@
+"""weir run and weir tokenize, from outside."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import unittest
+
+import support
+from support import ENDLESS, GREEDY, MODEL, TIMEOUT, WeirTest
+
+QUESTION = "What is 4 times 4?"
+
+
+class Run(WeirTest):
+    def test_the_answer_alone_is_on_stdout(self):
+        done = self.weir("run", *GREEDY, QUESTION)
+        self.assertEqual(done.stdout, "4 x 4 = 16. The answer is 16.\n")
+        self.assertEqual(done.stderr, "")
+
+    def test_thinking_goes_to_stderr(self):
+        done = self.weir("run", "--temperature", "0", QUESTION)
+        self.assertEqual(done.stdout, "The answer is 16.\n")
+        self.assertEqual(done.stderr.strip(), "4 x 4 = 16.")
+
+    def test_the_prompt_can_come_from_stdin(self):
+        self.assertIn("16", self.weir("run", *GREEDY, "-", stdin=QUESTION).stdout)
+
+    def test_json_is_one_object_with_answer_and_counts(self):
+        done = self.weir("run", "--temperature", "0", "--json", "--seed", "5", QUESTION)
+        out = json.loads(done.stdout)
+        self.assertEqual(out["answer"], "The answer is 16.")
+        self.assertEqual(out["thinking"], "4 x 4 = 16.")
+        self.assertEqual((out["finish_reason"], out["seed"]), ("stop", 5))
+        self.assertGreater(out["speed"]["decode_tokens_per_second"], 0)
+        self.assertEqual(done.stderr, "")
+
+    def test_the_reference_kernels_give_the_same_answer(self):
+        self.assertEqual(self.weir("run", *GREEDY, "--device", "reference", QUESTION).stdout,
+                         self.weir("run", *GREEDY, QUESTION).stdout)
+
+    def test_a_seed_repeats_an_answer_with_any_number_of_threads(self):
+        hot = ["run", "--no-think", "--temperature", "2", "--top-k", "0", "--top-p", "1", "--max-tokens", "30",
+               "Tell me a story"]
+        answers = [self.weir(*hot, "--seed", "5", "--threads", n).stdout for n in (1, 2)]
+        self.assertEqual(answers[0], answers[1])
+        self.assertNotEqual(answers[0], self.weir(*hot, "--seed", "6").stdout)
+
+    def test_the_prompt_may_be_cut_into_chunks_of_any_size(self):
+        whole = self.weir("run", *GREEDY, QUESTION).stdout
+        self.assertEqual(self.weir("run", *GREEDY, "--chunk", "3", QUESTION).stdout, whole)
+
+    def test_stop_text_ends_the_answer_before_it(self):
+        self.assertEqual(self.weir("run", *GREEDY, "--stop", " The answer", QUESTION).stdout, "4 x 4 = 16.\n")
+
+    def test_an_answer_cut_by_max_tokens_says_so(self):
+        done = self.weir("run", *GREEDY, "--max-tokens", "2", QUESTION)
+        self.assertLess(len(done.stdout), 8)
+        self.assertIn("cut after --max-tokens 2", done.stderr)
+
+    def test_logit_bias_forbids_a_token(self):
+        four = self.report("tokenize", "4")["tokens"][0]["id"]
+        self.assertFalse(self.weir("run", *GREEDY, "--logit-bias", f"{four}=-100", QUESTION).stdout.startswith("4"))
+
+    def test_stats_measure_the_machine(self):
+        done = self.weir("run", *GREEDY, "--stats", QUESTION)
+        self.assertRegex(done.stderr, r"prompt \d+ tokens, [\d.]+ tokens/s; first token after \d+ ms")
+        self.assertRegex(done.stderr, r"per token, [\d.]+ GB/s, [\d.]+ % of the [\d.]+ GB/s that this machine reads")
+
+    def test_a_model_is_found_in_the_hugging_face_cache(self):
+        repository = self.folder / "hub" / "models--weir--pocket"
+        snapshot = repository / "snapshots" / "0123456789abcdef"
+        snapshot.parent.mkdir(parents=True)
+        snapshot.symlink_to(MODEL)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text("0123456789abcdef")
+        done = self.weir("run", "-m", "weir/pocket", *GREEDY, QUESTION, env={"HF_HUB_CACHE": self.folder / "hub"})
+        self.assertIn("16", done.stdout)
+
+    def test_the_environment_stands_in_for_flags_and_flags_win(self):
+        done = self.weir("run", "--json", *GREEDY, QUESTION, env={"WEIR_SEED": "11"})
+        self.assertEqual(json.loads(done.stdout)["seed"], 11)
+        done = self.weir("run", "--json", *GREEDY, "--seed", "12", QUESTION, env={"WEIR_SEED": "11"})
+        self.assertEqual(json.loads(done.stdout)["seed"], 12)
+
+    def test_thinking_is_grey_on_a_terminal_only_and_never_with_no_color(self):
+        for no_color in ("", "1"):
+            terminal, child = pty.openpty()
+            done = subprocess.run(self.command("run", "--temperature", "0", QUESTION), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=child, timeout=TIMEOUT,
+                                  env={**self.env, "NO_COLOR": no_color})
+            os.close(child)
+            shown = os.read(terminal, 65536)
+            os.close(terminal)
+            self.assertEqual(done.stdout, b"The answer is 16.\n")
+            self.assertEqual(b"\x1b[2m" in shown, no_color == "")
+
+
+class BrokenRun(WeirTest):
+    def test_wrong_usage_is_exit_2_with_advice(self):
+        self.fails(2, "run", "--temprature", "0", QUESTION, says=["'--temprature'", "did you mean --temperature?"])
+        self.fails(2, "runn", QUESTION, says=["'runn'", "did you mean run?"])
+        self.fails(2, "run", "--top-k", "many", QUESTION, says=["top-k"])
+        self.fails(2, "run", "--top-p", "1.5", QUESTION, says=["top_p"])
+        self.fails(2, "run", "--threads", "0", QUESTION, says=["--threads"])
+        self.fails(2, "run", "--logit-bias", "x=1", QUESTION, says=["ID=B"])
+        self.fails(2, "run", "--isa", "mmx", QUESTION, says=["'mmx'"])
+        self.fails(2, "run", "two", "prompts", says=["quotes"])
+        self.fails(2, "run", QUESTION, env={"WEIR_TEMPERATURE": "warm"}, says=["temperature"])
+
+    def test_an_empty_prompt_is_exit_2(self):
+        self.fails(2, "run", says=["the prompt is empty"])
+        self.fails(2, "run", "", says=["the prompt is empty"])
+        self.fails(2, "run", "-", says=["the prompt is empty"])
+
+    def test_a_prompt_that_is_not_utf8_is_exit_2(self):
+        self.fails(2, "run", "-", stdin=b"caf\xe9", says=["UTF-8"])
+
+    def test_an_over_long_prompt_is_exit_2_and_names_both_numbers(self):
+        self.fails(2, "run", "-", stdin="one " * 40000, says=["32768"])
+
+    def test_a_missing_model_is_exit_3_and_says_where_it_was_looked_for(self):
+        self.fails(3, "run", "-m", "no/model", QUESTION, says=["no/model", str(self.folder)])
+
+    def test_a_damaged_model_is_exit_3_and_names_the_file(self):
+        for name, keep in (("model.safetensors", 1000000), ("model.safetensors", 5), ("config.json", 40),
+                           ("tokenizer.json", 1000)):
+            broken = self.folder / "broken"
+            broken.mkdir()
+            for file in MODEL.iterdir():
+                (broken / file.name).symlink_to(file)
+            (broken / name).unlink()
+            (broken / name).write_bytes((MODEL / name).read_bytes()[:keep])
+            self.fails(3, "run", "-m", broken, QUESTION, says=[name])
+            subprocess.run(["rm", "-r", broken], check=True)
+
+    def test_a_device_that_is_not_there_is_exit_4(self):
+        self.fails(4, "run", "--device", "cuda", QUESTION, says=["CUDA"])
+
+    def test_a_full_disk_is_exit_1(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(self.command("run", *GREEDY, QUESTION), stdout=full, stderr=subprocess.PIPE,
+                                  timeout=TIMEOUT, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"weir: ", done.stderr)
+
+
+class Interrupted(WeirTest):
+    def test_ctrl_c_keeps_the_answer_so_far(self):
+        process = self.start("run", *ENDLESS, QUESTION)
+        first = os.read(process.stdout.fileno(), 1)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertTrue((first + rest).startswith(b"4"), first + rest)
+        self.assertTrue(rest.endswith(b"\n"))
+
+    def test_a_reader_that_leaves_ends_the_program_quietly(self):
+        process = self.start("run", *ENDLESS, QUESTION)
+        os.read(process.stdout.fileno(), 1)
+        process.stdout.close()
+        self.assertEqual(process.wait(TIMEOUT), -signal.SIGPIPE)
+        self.assertEqual(process.stderr.read(), b"")
+
+
+class Tokenize(WeirTest):
+    def test_ids_equal_those_of_the_tokenizers_library(self):
+        vectors = (support.ROOT / "tests" / "data" / "tokenizer" / "pocket-qwen.jsonl").read_text().splitlines()
+        cases = [case for case in map(json.loads, vectors) if len(case["text"]) > 20][:20]
+        self.assertTrue(cases)
+        for case in cases:
+            out = self.report("tokenize", "-", stdin=case["text"])
+            self.assertEqual([t["id"] for t in out["tokens"]], case["ids"])
+
+    def test_decoding_gives_the_text_back(self):
+        text = "Mia has 3 apples.\nÜber <|im_end|>"
+        ids = [t["id"] for t in self.report("tokenize", text)["tokens"]]
+        self.assertEqual(self.report("tokenize", "--decode", ",".join(map(str, ids)))["text"], text)
+        self.assertEqual(self.weir("tokenize", "--decode", *ids).stdout, text + "\n")
+
+    def test_special_tokens_can_be_plain_text(self):
+        self.assertEqual(self.report("tokenize", "<|im_end|>")["count"], 1)
+        self.assertGreater(self.report("tokenize", "--plain", "<|im_end|>")["count"], 1)
+
+    def test_text_output_has_one_line_for_each_token(self):
+        done = self.weir("tokenize", "a\nb")
+        self.assertEqual([line.split()[1] for line in done.stdout.splitlines()], ['"a"', '"\\n"', '"b"'])
+
+    def test_wrong_usage_is_exit_2(self):
+        self.fails(2, "tokenize", says=["--decode"])
+        self.fails(2, "tokenize", "--decode", "999999", says=["999999"])
+        self.fails(2, "tokenize", "-", stdin=b"\xff", says=["UTF-8"])
+
+
+if __name__ == "__main__":
+    support.main()
