@@ -1,14 +1,14 @@
 // attend, few rows: norms, rotation, cache append, attention and output gate in one launch.
 //
-// A block has one row, one KV head and a split of positions: one page, or, past 16,384 positions, as many
-// pages as keep the splits at 64; so splits depend on the row's own position alone. The query heads that
-// share the KV head are packed as the eight columns of the tensor cores' right operand: keys (then values)
-// are the left operand, straight from the cache in 16-byte loads. Warps take 32 positions each for the
-// scores, 32 dims each for the values. Each block writes the new positions of its split itself, also those of
-// earlier rows of the same pass (equal bits, so blocks that write them twice do no harm). The block that
-// finishes a row's KV head last adds up the splits, in order. Bytes: keys and values once a row. Rounding: q,
-// k, v and probabilities bf16, scores and sums float32. Ceiling: memory bandwidth; latency below about 8,192
-// positions.
+// A block has one row, one KV head and a split of positions: 128, or, past 8,192 positions, as many times 128
+// as keep the splits at 64; so splits depend on the row's own position alone. The query heads that share the
+// KV head are packed as the eight columns of the tensor cores' right operand: keys (then values) are the left
+// operand, straight from the cache in 16-byte loads, all of 128 positions asked for at once, and before the
+// wait where no position is new. Warps take 16 positions each for the scores, 32 dims each for the values.
+// Each block writes the new positions of its split itself, also those of earlier rows of the same pass (equal
+// bits, so blocks that write them twice do no harm). The block that finishes a row's KV head last adds up the
+// splits, in order, one warp a head. Bytes: keys and values once a row. Rounding: q, k, v and probabilities
+// bf16, scores and sums float32. Ceiling: memory bandwidth; latency below about 8,192 positions.
 #include "kernels/cuda/attention_heads.cuh"
 
 namespace weir::cuda {
@@ -17,7 +17,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = 8;
 constexpr int kVectorStride = 2 * kHeadDim + 64;  // bytes; eight rows read at once lie in different banks
-constexpr int kPartial = kHeadDim + 2;            // a head's sums, its maximum and its total
+constexpr int kPartial = kHeadDim + 4;  // a head's sums, its maximum and its total; keeps 16-byte alignment
+constexpr int kBlock = 128;             // positions
+constexpr int kWeightStride = 2 * kBlock + 64;  // bytes
 
 struct Params {
   PassView pass;
@@ -38,8 +40,8 @@ struct Params {
 
 struct Memory {
   alignas(16) char queries[kMaxGroup * kVectorStride];
-  alignas(16) char weights[kMaxGroup * kVectorStride];  // of one page's positions
-  float sums[kMaxGroup][kHeadDim];
+  alignas(16) char weights[kMaxGroup * kWeightStride];  // of one block's positions
+  alignas(16) float sums[kMaxGroup][kHeadDim];
   float warp_max[kWarps][kMaxGroup];
   float warp_total[kWarps][kMaxGroup];
   float max[kMaxGroup];
@@ -54,8 +56,8 @@ struct Item {
   int position;  // of the row
   int split;
   int splits;
-  int first_page;
-  int end_page;
+  int first_block;
+  int end_block;
 };
 
 __device__ __forceinline__ Item item_of(const Params& p) {
@@ -64,13 +66,13 @@ __device__ __forceinline__ Item item_of(const Params& p) {
   item.kv_head = blockIdx.y;
   item.group = p.heads / p.kv_heads;
   item.position = p.pass.positions[item.row];
-  const int pages = item.position / kPage + 1;
+  const int blocks = item.position / kBlock + 1;
   int each = 1;
-  while (each * kMaxSplits < pages) each *= 2;
+  while (each * kMaxSplits < blocks) each *= 2;
   item.split = blockIdx.x;
-  item.splits = (pages + each - 1) / each;
-  item.first_page = item.split * each;
-  item.end_page = min(pages, item.first_page + each);
+  item.splits = (blocks + each - 1) / each;
+  item.first_block = item.split * each;
+  item.end_block = min(blocks, item.first_block + each);
   return item;
 }
 
@@ -93,10 +95,10 @@ __device__ __forceinline__ void prepare_queries(const Params& p, const Item& ite
   reinterpret_cast<uint4*>(m.queries + warp * kVectorStride)[threadIdx.x % 32] = packed;
 }
 
-__device__ __forceinline__ void append_new(const Params& p, const Item& item, const CacheView& cache) {
-  const SegmentInfo segment = p.pass.segments[p.pass.segment_of[item.row]];
-  const int first = max(segment.position, item.first_page * kPage);
-  const int end = min(item.position + 1, item.end_page * kPage);
+__device__ __forceinline__ void append_new(const Params& p, const Item& item, const SegmentInfo& segment,
+                                           const CacheView& cache) {
+  const int first = max(segment.position, item.first_block * kBlock);
+  const int end = min(item.position + 1, item.end_block * kBlock);
   const int warp = threadIdx.x / 32;
   for (int i = warp; i < 2 * (end - first); i += kWarps) {
     const int position = first + i / 2;
@@ -110,38 +112,59 @@ __device__ __forceinline__ void append_new(const Params& p, const Item& item, co
   }
 }
 
-// acc[16, 8] += rows of `plane` (256 elements each) from `first` on, times the eight vectors in shared
-// memory, over the first 32 `steps` elements. Both operands take elements 32 u + 8 t .. + 7 in a lane's two
-// steps.
-__device__ __forceinline__ void multiply_rows(float acc[4], const __nv_bfloat16* plane, int first,
-                                              const char* vectors, int steps) {
-  const int lane = threadIdx.x % 32, i = lane / 4, t = lane % 4;
-  const uint4* low = reinterpret_cast<const uint4*>(plane + (first + i) * kHeadDim) + t;
-  const uint4* high = low + 8 * kHeadDim / 8;
-  const char* vector = vectors + i * kVectorStride + 16 * t;
-#pragma unroll
-  for (int u = 0; u < kHeadDim / 32; ++u) {
-    if (u >= steps) break;
-    const uint4 l = low[4 * u], h = high[4 * u], b = *reinterpret_cast<const uint4*>(vector + 64 * u);
-    const uint32_t a0[4] = {l.x, h.x, l.y, h.y}, a1[4] = {l.z, h.z, l.w, h.w};
-    multiply_add(acc, a0, b.x, b.y);
-    multiply_add(acc, a1, b.z, b.w);
-  }
-}
+// What a lane loads of one block: of its warp's 16 keys rows i and i + 8, whole; of its warp's 32 dims'
+// values rows i, i + 8, i + 16, i + 24, all positions. Elements 32 u + 8 t .. + 7 serve two steps of 16 of
+// the sums.
+struct Loaded {
+  uint4 keys[kHeadDim / 32][2];
+  uint4 values[2][kBlock / 32][2];
 
-// Scores of the warp's 32 positions of a page: scores[k] = positions 16 k + i and + 8, heads 2t and 2t + 1.
-__device__ __forceinline__ void score_page(float scores[2][4], const __nv_bfloat16* keys, int count,
-                                           const Memory& m) {
-  const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 32;
+  __device__ __forceinline__ void load(const CacheView& cache, int kv_head, int block) {
+    const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int page = block / (kPage / kBlock), first = block % (kPage / kBlock) * kBlock;
+    const __nv_bfloat16* key = cache.keys(page, kv_head) + (first + 16 * warp + i) * kHeadDim + 8 * t;
+    const __nv_bfloat16* value = cache.values(page, kv_head) + (32 * warp + i) * kPage + first + 8 * t;
 #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    scores[k][0] = scores[k][1] = scores[k][2] = scores[k][3] = 0;
-    if (first + 16 * k < count) multiply_rows(scores[k], keys, first + 16 * k, m.queries, kHeadDim / 32);
+    for (int u = 0; u < kHeadDim / 32; ++u) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (first + 16 * k + lane / 4 + (c < 2 ? 0 : 8) >= count) scores[k][c] = -INFINITY;
+      for (int k = 0; k < 2; ++k)
+        keys[u][k] = *reinterpret_cast<const uint4*>(key + 8 * k * kHeadDim + 32 * u);
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int u = 0; u < kBlock / 32; ++u) {
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          values[m][u][k] = *reinterpret_cast<const uint4*>(value + (16 * m + 8 * k) * kPage + 32 * u);
+        }
+      }
     }
   }
+};
+
+// acc[16, 8] += 32 elements of 16 rows times the same elements of eight vectors in shared memory.
+__device__ __forceinline__ void multiply_rows(float acc[4], const uint4 rows[2], const char* vector) {
+  const uint4 low = rows[0], high = rows[1], b = *reinterpret_cast<const uint4*>(vector);
+  const uint32_t a0[4] = {low.x, high.x, low.y, high.y}, a1[4] = {low.z, high.z, low.w, high.w};
+  multiply_add(acc, a0, b.x, b.y);
+  multiply_add(acc, a1, b.z, b.w);
+}
+
+// Scores of the warp's 16 positions of a block: positions i and i + 8, heads 2t and 2t + 1.
+__device__ __forceinline__ void score_block(float scores[4], const Loaded& loaded, int count,
+                                            const Memory& m) {
+  const int lane = threadIdx.x % 32, i = lane / 4, first = threadIdx.x / 32 * 16;
+  const char* queries = m.queries + i * kVectorStride + 16 * (lane % 4);
+  float half[4] = {0, 0, 0, 0};
+  scores[0] = scores[1] = scores[2] = scores[3] = 0;
+#pragma unroll
+  for (int u = 0; u < kHeadDim / 32; u += 2) {
+    multiply_rows(scores, loaded.keys[u], queries + 64 * u);
+    multiply_rows(half, loaded.keys[u + 1], queries + 64 * (u + 1));
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) scores[c] = first + i + c / 2 * 8 < count ? scores[c] + half[c] : -INFINITY;
 }
 
 __device__ __forceinline__ float over_positions_max(float x) {
@@ -153,36 +176,37 @@ __device__ __forceinline__ float over_positions_sum(float x) {
   return x;
 }
 
-// One page: scores, softmax against the running maximum, and the weighted values added to acc (dims
-// 32 warp + 16 k + i and + 8, heads 2t and 2t + 1).
-__device__ __forceinline__ void attend_page(float acc[2][4], float running_max[2], float total[2],
-                                            const CacheView& cache, const Item& item, int page, Memory& m) {
+struct Running {
+  float acc[2][4] = {};  // dims 32 warp + 16 m + i and + 8, heads 2t and 2t + 1
+  float max[2] = {-INFINITY, -INFINITY};
+  float total[2] = {0, 0};
+};
+
+// One block: scores, softmax against the running maximum, and the weighted values.
+__device__ __forceinline__ void attend_block(Running& running, const Loaded& loaded, int count, Memory& m) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, i = lane / 4, t = lane % 4;
-  const int count = min(kPage, item.position + 1 - page * kPage);
-  float scores[2][4];
-  score_page(scores, cache.keys(page, item.kv_head), count, m);
+  float scores[4];
+  score_block(scores, loaded, count, m);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float best = over_positions_max(
-        fmaxf(fmaxf(scores[0][h], scores[0][h + 2]), fmaxf(scores[1][h], scores[1][h + 2])));
+    const float best = over_positions_max(fmaxf(scores[h], scores[h + 2]));
     if (i == 0) m.warp_max[warp][2 * t + h] = best;
   }
   __syncthreads();
   float rescale[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float best = running_max[h];
+    float best = running.max[h];
     for (int w = 0; w < kWarps; ++w) best = fmaxf(best, m.warp_max[w][2 * t + h]);
-    rescale[h] = expf(running_max[h] - best);
-    running_max[h] = best;
+    rescale[h] = expf(running.max[h] - best);
+    running.max[h] = best;
     float sum = 0;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {  // positions i, i + 8, i + 16, i + 24
-      const float weight = expf(scores[k / 2][h + 2 * (k % 2)] - best);
-      const __nv_bfloat16 rounded = __float2bfloat16_rn(weight);
-      reinterpret_cast<__nv_bfloat16*>(m.weights + (2 * t + h) * kVectorStride)[32 * warp + 8 * k + i] =
-          rounded;
-      sum += __bfloat162float(rounded);
+    for (int k = 0; k < 2; ++k) {
+      const __nv_bfloat16 weight = __float2bfloat16_rn(expf(scores[h + 2 * k] - best));
+      reinterpret_cast<__nv_bfloat16*>(m.weights + (2 * t + h) * kWeightStride)[16 * warp + 8 * k + i] =
+          weight;
+      sum += __bfloat162float(weight);
     }
     sum = over_positions_sum(sum);
     if (i == 0) m.warp_total[warp][2 * t + h] = sum;
@@ -192,56 +216,85 @@ __device__ __forceinline__ void attend_page(float acc[2][4], float running_max[2
   for (int h = 0; h < 2; ++h) {
     float sum = 0;
     for (int w = 0; w < kWarps; ++w) sum += m.warp_total[w][2 * t + h];
-    total[h] = total[h] * rescale[h] + sum;
+    running.total[h] = running.total[h] * rescale[h] + sum;
   }
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) acc[k][c] *= rescale[c % 2];
-    multiply_rows(acc[k], cache.values(page, item.kv_head), 32 * warp + 16 * k, m.weights, (count + 31) / 32);
+    for (int c = 0; c < 4; ++c) running.acc[k][c] *= rescale[c % 2];
+#pragma unroll
+    for (int u = 0; u < kBlock / 32; ++u) {
+      multiply_rows(running.acc[k], loaded.values[k][u], m.weights + i * kWeightStride + 16 * t + 64 * u);
+    }
   }
   __syncthreads();
 }
 
-// mixed = sums / total, times sigmoid(gate). A thread has one dim.
-__device__ __forceinline__ void store_gated(const Params& p, const Item& item, int head, float value) {
-  const int h = item.kv_head * item.group + head, d = threadIdx.x;
-  const float gate = __bfloat162float(projected_row(p, item.row)[(2 * h + 1) * kHeadDim + d]);
-  p.mixed[(static_cast<size_t>(item.row) * p.heads + h) * kHeadDim + d] =
-      __float2bfloat16_rn(value * sigmoid(gate));
+// A warp writes a head: eight dims a lane, times sigmoid(gate).
+__device__ __forceinline__ void store_gated(const Params& p, const Item& item, int head, const float v[8]) {
+  const int h = item.kv_head * item.group + head;
+  float gate[8], out[8];
+  load_head(gate, projected_row(p, item.row) + (2 * h + 1) * kHeadDim);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) out[k] = v[k] * sigmoid(gate[k]);
+  __nv_bfloat16* to = p.mixed + (static_cast<size_t>(item.row) * p.heads + h) * kHeadDim;
+  reinterpret_cast<uint4*>(to)[threadIdx.x % 32] = pack_head(out);
 }
 
-__device__ void combine_splits(const Params& p, const Item& item) {
-  const int d = threadIdx.x;
-  const size_t split_stride = kMaxGroup * kPartial;
-  const float* first =
-      p.partial + (static_cast<size_t>(item.row) * p.kv_heads + item.kv_head) * kMaxSplits * split_stride;
-  for (int head = 0; head < item.group; ++head) {
-    const float* of_head = first + head * kPartial;
-    float best = -INFINITY, total = 0, sum = 0;
-    for (int s = 0; s < item.splits; ++s) best = fmaxf(best, __ldcg(of_head + s * split_stride + kHeadDim));
-    for (int s = 0; s < item.splits; ++s) {
-      const float* part = of_head + s * split_stride;
-      const float weight = expf(__ldcg(part + kHeadDim) - best);
-      total = fmaf(weight, __ldcg(part + kHeadDim + 1), total);
-      sum = fmaf(weight, __ldcg(part + d), sum);
-    }
-    store_gated(p, item, head, sum / total);
+// A warp adds up the splits of a head. Lane l holds the weights of splits l and l + 32.
+__device__ void combine_splits(const Params& p, const Item& item, int head) {
+  constexpr uint32_t kAll = 0xffffffffu;
+  constexpr size_t kStride = kMaxGroup * kPartial;
+  const int lane = threadIdx.x % 32;
+  const float* first = p.partial +
+                       (static_cast<size_t>(item.row) * p.kv_heads + item.kv_head) * kMaxSplits * kStride +
+                       head * kPartial;
+  float max[2], weight[2], total = 0;
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int s = lane + 32 * k;
+    max[k] = s < item.splits ? __ldcg(first + s * kStride + kHeadDim) : -INFINITY;
   }
+  float best = fmaxf(max[0], max[1]);
+  for (int step = 16; step > 0; step /= 2) best = fmaxf(best, __shfl_xor_sync(kAll, best, step));
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int s = lane + 32 * k;
+    weight[k] = expf(max[k] - best);
+    if (s < item.splits) total = fmaf(weight[k], __ldcg(first + s * kStride + kHeadDim + 1), total);
+  }
+  total = warp_sum(total);
+  float sum[8] = {};
+#pragma unroll 4
+  for (int s = 0; s < item.splits; ++s) {
+    const float w = __shfl_sync(kAll, s < 32 ? weight[0] : weight[1], s % 32);
+    const float4* part = reinterpret_cast<const float4*>(first + s * kStride) + 2 * lane;
+    const float4 a = __ldcg(part), b = __ldcg(part + 1);
+    const float values[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int k = 0; k < 8; ++k) sum[k] = fmaf(w, values[k], sum[k]);
+  }
+#pragma unroll
+  for (float& value : sum) value /= total;
+  store_gated(p, item, head, sum);
 }
 
 __device__ void finish(const Params& p, const Item& item, Memory& m) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (item.splits == 1) {
-    for (int head = 0; head < item.group; ++head)
-      store_gated(p, item, head, m.sums[head][threadIdx.x] / m.total[head]);
-    return;
+    if (warp >= item.group) return;
+    float v[8];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v[k] = m.sums[warp][8 * lane + k] / m.total[warp];
+    return store_gated(p, item, warp, v);
   }
   const size_t pair = static_cast<size_t>(item.row) * p.kv_heads + item.kv_head;
-  float* to = p.partial + (pair * kMaxSplits + item.split) * kMaxGroup * kPartial;
-  for (int head = 0; head < item.group; ++head) {
-    to[head * kPartial + threadIdx.x] = m.sums[head][threadIdx.x];
-    if (threadIdx.x == 0) to[head * kPartial + kHeadDim] = m.max[head];
-    if (threadIdx.x == 1) to[head * kPartial + kHeadDim + 1] = m.total[head];
+  float* to = p.partial + ((pair * kMaxSplits + item.split) * kMaxGroup + warp) * kPartial;
+  if (warp < item.group) {
+    reinterpret_cast<float4*>(to)[lane] = reinterpret_cast<const float4*>(m.sums[warp])[lane];
+    reinterpret_cast<float4*>(to)[lane + 32] = reinterpret_cast<const float4*>(m.sums[warp])[lane + 32];
+    if (lane == 0) to[kHeadDim] = m.max[warp];
+    if (lane == 1) to[kHeadDim + 1] = m.total[warp];
   }
   __threadfence();
   __syncthreads();
@@ -249,34 +302,41 @@ __device__ void finish(const Params& p, const Item& item, Memory& m) {
   __syncthreads();
   if (!m.last) return;
   __threadfence();
-  combine_splits(p, item);
+  if (warp < item.group) combine_splits(p, item, warp);
   if (threadIdx.x == 0) p.tickets[pair] = 0;
 }
 
 __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
   __shared__ Memory m;
+  const Item item = item_of(p);
+  const int index = p.pass.segment_of[item.row];
+  const SegmentInfo segment = p.pass.segments[index];
+  const CacheView cache = cache_of(p.pass, index, p.layer, p.kv_heads);
+  const bool has_block = item.split < item.splits;
+  const bool is_old = has_block && (item.first_block + 1) * kBlock <= segment.position;
+  Loaded loaded;
+  if (is_old) loaded.load(cache, item.kv_head, item.first_block);
   wait_for_previous();
   let_next_start();
-  const Item item = item_of(p);
-  if (item.split >= item.splits) return;
-  const CacheView cache = cache_of(p.pass, p.pass.segment_of[item.row], p.layer, p.kv_heads);
+  if (!has_block) return;
   prepare_queries(p, item, m);
-  append_new(p, item, cache);
+  append_new(p, item, segment, cache);
   __syncthreads();
 
-  float acc[2][4] = {}, running_max[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
-  for (int page = item.first_page; page < item.end_page; ++page) {
-    attend_page(acc, running_max, total, cache, item, page, m);
+  Running running;
+  for (int block = item.first_block; block < item.end_block; ++block) {
+    if (block > item.first_block || !is_old) loaded.load(cache, item.kv_head, block);
+    attend_block(running, loaded, item.position + 1 - block * kBlock, m);
   }
   const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) m.sums[2 * t + c % 2][32 * warp + 16 * k + i + (c < 2 ? 0 : 8)] = acc[k][c];
+    for (int c = 0; c < 4; ++c) m.sums[2 * t + c % 2][32 * warp + 16 * k + i + c / 2 * 8] = running.acc[k][c];
   }
   if (warp == 0 && i == 0) {
-    m.max[2 * t] = running_max[0], m.max[2 * t + 1] = running_max[1];
-    m.total[2 * t] = total[0], m.total[2 * t + 1] = total[1];
+    m.max[2 * t] = running.max[0], m.max[2 * t + 1] = running.max[1];
+    m.total[2 * t] = running.total[0], m.total[2 * t + 1] = running.total[1];
   }
   __syncthreads();
   finish(p, item, m);
@@ -300,8 +360,8 @@ void attend_few(LaunchQueue& queue, const AttentionCall& call, const PassView& p
   p.layer = static_cast<int32_t>(call.layer);
   p.epsilon = call.epsilon;
   // Enough blocks for the next power of two of pages, so that the same graph serves many tokens.
-  unsigned splits = 1;
-  while (splits < kMaxSplits && splits < call.max_pages) splits *= 2;
+  unsigned splits = kPage / kBlock;
+  while (splits < kMaxSplits && splits < call.max_pages * (kPage / kBlock)) splits *= 2;
   queue.launch(
       attend_few_kernel,
       {dim3(splits, static_cast<unsigned>(call.kv_heads), static_cast<unsigned>(call.rows)), kThreads}, p);

@@ -92,6 +92,14 @@ class CudaSteps final : public Steps {
   void begin(const Batch& batch) override {
     queue_.flush();
     staging_.release();
+    if (static_cast<int64_t>(batch.segments.size()) > kMaxSegments) {
+      fail({Code::kInvalidArgument,
+            "a pass over " + std::to_string(batch.segments.size()) +
+                " sequences, the CUDA "
+                "kernels take " +
+                std::to_string(kMaxSegments),
+            "batch fewer sequences"});
+    }
     if (Status status = table_.set(batch); !status.ok()) fail(status.error());
     if (static_cast<int64_t>(batch.tokens.size()) <= kFewRows) queue_.defer();
   }
@@ -141,7 +149,9 @@ class CudaSteps final : public Steps {
     call.value_heads = w.value_heads;
     call.layer = index;
     call.convolved = bf16(scratch_.convolved);
+    call.max_segment_rows = table_.max_segment_rows();
     call.gates = scratch_.gates.floats();
+    call.factors = scratch_.factors.data();
     (few(projected) ? delta_few : delta_many)(queue_, call, table_.view());
   }
 
@@ -164,12 +174,12 @@ class CudaSteps final : public Steps {
     call.epsilon = epsilon;
     call.normed = activations(normed);
     call.logits = scratch_.router_logits.floats();
-    call.ticket = scratch_.router_ticket();
     call.chosen = routing.experts;
     call.weights = routing.weights;
     call.rows = x.rows;
     call.experts = w.experts;
     call.top_k = w.top_k;
+    routing_is_settled_ = false;
     if (few(x)) return route_few(queue_, call);
     norm_rows(queue_, call.normed, call.x, call.gain, epsilon, nullptr, x.rows, x.cols);
     LinearCall logits;
@@ -186,6 +196,7 @@ class CudaSteps final : public Steps {
     ExpertsCall call = experts_call(routing, w);
     call.normed = activations(normed);
     call.activated = activations(activated);
+    routing_is_settled_ = true;
     if (few(normed)) return experts_up_few(queue_, call);
     const Grouping grouping = grouping_of(call);
     group_by_expert(queue_, grouping, call);
@@ -196,6 +207,7 @@ class CudaSteps final : public Steps {
     ExpertsCall call = experts_call(routing, w);
     call.activated = activations(activated);
     call.x = x.floats();
+    call.routing_is_settled = routing_is_settled_;
     if (few(x)) return experts_down_few(queue_, call);
     const Grouping grouping = grouping_of(call);
     group_by_expert(queue_, grouping, call);
@@ -327,6 +339,7 @@ class CudaSteps final : public Steps {
   Buffer frequencies_;
   float theta_ = 0;
   int64_t frequency_count_ = 0;
+  bool routing_is_settled_ = false;  // experts_up has come after the last norm_route
   std::optional<Error> failure_;
 };
 

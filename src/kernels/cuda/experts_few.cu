@@ -25,6 +25,8 @@ struct Params {
   int32_t parts;
   int32_t shared_expert;
   int32_t intermediate;
+  int32_t early;  // down: the routing may be read before the wait
+  int32_t unused;
 };
 
 __device__ __forceinline__ TileMatrix expert_of(const TileMatrix& first, TileKind kind, int expert) {
@@ -73,17 +75,24 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
 template <TileKind kKind>
 __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   extern __shared__ __align__(128) char memory[];
+  __shared__ float weights[16];
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int slot = warp / p.parts, row = blockIdx.y;
   const int assignment = row * p.slots + slot;
   const Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp % p.parts);
-  fetch_part<kKind>(expert_of(p.w, kKind, p.chosen[assignment]), part, blockIdx.x);
+  if (p.early) fetch_part<kKind>(expert_of(p.w, kKind, p.chosen[assignment]), part, blockIdx.x);
   // Each warp stages its own slot's row, whole: at 512 columns a slot has one warp.
   const int staged_bytes = StagedRows::bytes(1, p.w.cols);
   const StagedRows x(memory + warps * part_bytes(kKind) + warp * staged_bytes, 1, p.w.cols);
   if (threadIdx.x % 32 < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x % 32] = 0;
   wait_for_previous();
   let_next_start();
+  if (!p.early) fetch_part<kKind>(expert_of(p.w, kKind, p.chosen[assignment]), part, blockIdx.x);
+  const int neuron = kTileRows * blockIdx.x + threadIdx.x;
+  const bool finishes = threadIdx.x < kTileRows && neuron < p.w.rows;
+  float* result = p.x + static_cast<size_t>(row) * p.w.rows + neuron;
+  const float before = finishes ? *result : 0.0f;
+  if (threadIdx.x % 32 == 0) weights[slot] = p.weights[assignment];
   stage_row(x, 0, p.in + static_cast<size_t>(assignment) * p.w.cols, threadIdx.x % 32, 32);
   __syncwarp();
   float acc[4];
@@ -92,15 +101,14 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   float* sums = reinterpret_cast<float*>(memory);
   store_part(sums, acc, warp);
   __syncthreads();
-  const int neuron = kTileRows * blockIdx.x + threadIdx.x;
-  if (threadIdx.x >= kTileRows || neuron >= p.w.rows) return;
+  if (!finishes) return;
   float total = 0;
   for (int s = 0; s < p.slots; ++s) {
     float sum = 0;
     for (int k = 0; k < p.parts; ++k) sum += sums[(s * p.parts + k) * kFewRows * kTileRows + threadIdx.x];
-    total = fmaf(p.weights[row * p.slots + s], sum, total);
+    total = fmaf(weights[s], sum, total);
   }
-  p.x[static_cast<size_t>(row) * p.w.rows + neuron] += total;
+  *result = before + total;
 }
 
 Params params_of(const ExpertsCall& call, const TileMatrix& w) {
@@ -139,6 +147,7 @@ void experts_up_few(LaunchQueue& queue, const ExpertsCall& call) {
 void experts_down_few(LaunchQueue& queue, const ExpertsCall& call) {
   Params p = params_of(call, call.experts.down);
   p.in = call.activated;
+  p.early = call.routing_is_settled ? 1 : 0;
   const int warps = p.slots * p.parts;
   Shape shape;
   shape.blocks = dim3(p.w.row_tiles(), static_cast<unsigned>(call.rows));

@@ -95,43 +95,70 @@ __device__ __forceinline__ void stage_row(const StagedRows& x, int t, const Valu
   }
 }
 
-// RMSNorm of rows of `from`, by the whole block; `row_of[t]`, if given, says which. Sums of squares in
-// float32: each thread its own chunks in order, then across the warp, then over the warps in order.
-__device__ __forceinline__ void stage_normed(const StagedRows& x, const float* from, const int32_t* row_of,
-                                             const float* gain, float epsilon) {
-  const int warps = blockDim.x / 32, warp = threadIdx.x / 32;
-  const int chunks = padded_cols(x.cols) / 8;
-  for (int t = 0; t < x.count; ++t) {
-    const float* row = from + static_cast<size_t>(row_of != nullptr ? row_of[t] : t) * x.cols;
-    float squares = 0;
-    for (int chunk = threadIdx.x; chunk < x.cols / 8; chunk += blockDim.x) {
-      float v[8];
-      load_chunk(v, row + 8 * chunk);
+// RMSNorm of rows by the whole block, whose threads have at most two chunks of a row each: a block has 32
+// threads for each 512 columns. Sums of squares in float32: each thread its own chunks in order, then across
+// the warp, then over the warps in order.
+class RowNorm {
+ public:
+  // Before the wait.
+  __device__ __forceinline__ RowNorm(const float* gain, int cols) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) squares = fmaf(v[i], v[i], squares);
+    for (int i = 0; i < kChunks; ++i) {
+      if (chunk_of(i) < cols / 8) load_chunk(gain_[i], gain + 8 * chunk_of(i));
     }
-    squares = warp_sum(squares);
-    if (threadIdx.x % 32 == 0) x.scratch()[warp * kFewRows + t] = squares;
   }
-  __syncthreads();
-  for (int t = 0; t < x.count; ++t) {
-    const float* row = from + static_cast<size_t>(row_of != nullptr ? row_of[t] : t) * x.cols;
-    float squares = 0;
-    for (int w = 0; w < warps; ++w) squares += x.scratch()[w * kFewRows + t];
-    const float scale = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
-    for (int first = 0; first < chunks; first += blockDim.x) {
-      const int chunk = first + static_cast<int>(threadIdx.x);
-      float v[8] = {}, g[8];
-      if (chunk < x.cols / 8) {
-        load_chunk(v, row + 8 * chunk);
-        load_chunk(g, gain + 8 * chunk);
+
+  // Rows of `from`; `row_of[t]`, if given, says which.
+  __device__ __forceinline__ void stage(const StagedRows& x, const float* from, const int32_t* row_of,
+                                        float epsilon) {
+    const int warps = blockDim.x / 32, warp = threadIdx.x / 32;
+    float v[kChunks][8];
+    for (int t = 0; t < x.count; ++t) {
+      load(v, x, from, row_of, t);
+      float squares = 0;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) v[i] = v[i] * scale * g[i];
+      for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) squares = fmaf(v[i][k], v[i][k], squares);
       }
-      stage_chunk(x, t, chunk, chunk < chunks, v);
+      squares = warp_sum(squares);
+      if (threadIdx.x % 32 == 0) x.scratch()[warp * kFewRows + t] = squares;
+    }
+    __syncthreads();
+    for (int t = 0; t < x.count; ++t) {
+      if (x.count > 1) load(v, x, from, row_of, t);  // again, from L1
+      float squares = 0;
+      for (int w = 0; w < warps; ++w) squares += x.scratch()[w * kFewRows + t];
+      const float scale = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
+#pragma unroll
+      for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) v[i][k] = v[i][k] * scale * gain_[i][k];
+        stage_chunk(x, t, chunk_of(i), chunk_of(i) < padded_cols(x.cols) / 8, v[i]);
+      }
     }
   }
-}
+
+ private:
+  static constexpr int kChunks = 2;
+
+  __device__ __forceinline__ static int chunk_of(int i) {
+    return i * blockDim.x + threadIdx.x;
+  }
+
+  __device__ __forceinline__ static void load(float v[kChunks][8], const StagedRows& x, const float* from,
+                                              const int32_t* row_of, int t) {
+    const float* row = from + static_cast<size_t>(row_of != nullptr ? row_of[t] : t) * x.cols;
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) v[i][k] = 0;
+      if (chunk_of(i) < x.cols / 8) load_chunk(v[i], row + 8 * chunk_of(i));
+    }
+  }
+
+  float gain_[kChunks][8] = {};
+};
 
 // A warp's part: where its weights are and go.
 struct Part {
@@ -169,6 +196,24 @@ __device__ __forceinline__ void fetch_part(const TileMatrix& w, const Part& part
   copy_async_commit();
 }
 
+// A whole part has a loop without exits, so that its tiles' chains of products run side by side.
+template <TileKind kKind, bool kWhole>
+__device__ __forceinline__ void dot_tiles(float acc[4], const Part& part, uint32_t address, uint32_t step,
+                                          const float* sums0, const float* sums1) {
+  const char* scales = part.shared + kPartTiles * tile_weight_bytes(kKind);
+#pragma unroll
+  for (int tile = 0; tile < kPartTiles; ++tile) {
+    if (!kWhole && tile >= part.tiles) break;
+    uint32_t b[8];
+    load_matrices(b, address + 2 * tile * step);
+    load_matrices(b + 4, address + (2 * tile + 1) * step);
+    dot_tile<kKind>(acc, part.shared + tile * tile_weight_bytes(kKind),
+                    scales + tile * tile_scale_bytes(kKind), b,
+                    *reinterpret_cast<const float2*>(sums0 + 2 * tile),
+                    *reinterpret_cast<const float2*>(sums1 + 2 * tile));
+  }
+}
+
 // acc[16, 8] = the part's weights times the staged rows. Waits for the warp's own copies.
 template <TileKind kKind>
 __device__ __forceinline__ void dot_part(float acc[4], const Part& part, const StagedRows& x) {
@@ -176,25 +221,16 @@ __device__ __forceinline__ void dot_part(float acc[4], const Part& part, const S
   copy_async_wait<0>();
   __syncwarp();
   const bool real = token < x.count;
-  uint32_t address =
+  const uint32_t address =
       real ? shared_address(x.rows) + token * x.stride + part.first_tile * 2 * kTileCols + 16 * (lane / 8)
            : shared_address(x.zero());
-  const uint32_t step = real ? 64 : 0;
   const float* sums0 = x.sums + min(2 * t, x.count - 1) * x.sum_stride + 2 * part.first_tile;
   const float* sums1 = x.sums + min(2 * t + 1, x.count - 1) * x.sum_stride + 2 * part.first_tile;
-  const char* scales = part.shared + kPartTiles * tile_weight_bytes(kKind);
   acc[0] = acc[1] = acc[2] = acc[3] = 0;
-#pragma unroll
-  for (int tile = 0; tile < kPartTiles; ++tile) {
-    if (tile >= part.tiles) break;
-    uint32_t b[8];
-    load_matrices(b, address);
-    load_matrices(b + 4, address + step);
-    address += 2 * step;
-    dot_tile<kKind>(acc, part.shared + tile * tile_weight_bytes(kKind),
-                    scales + tile * tile_scale_bytes(kKind), b,
-                    *reinterpret_cast<const float2*>(sums0 + 2 * tile),
-                    *reinterpret_cast<const float2*>(sums1 + 2 * tile));
+  if (part.tiles == kPartTiles) {
+    dot_tiles<kKind, true>(acc, part, address, real ? 64 : 0, sums0, sums1);
+  } else {
+    dot_tiles<kKind, false>(acc, part, address, real ? 64 : 0, sums0, sums1);
   }
 }
 

@@ -52,8 +52,7 @@ struct RouteCall {
   const float* gain = nullptr;
   float epsilon = 0;
   __nv_bfloat16* normed = nullptr;
-  float* logits = nullptr;    // scratch [T, experts + 1]
-  int32_t* ticket = nullptr;  // scratch, zero between calls
+  float* logits = nullptr;    // of many rows: scratch [T, experts + 1]
   int32_t* chosen = nullptr;  // [T, top_k + 1]
   float* weights = nullptr;
   int64_t rows = 0;
@@ -84,6 +83,7 @@ struct ExpertsCall {
   const float* weights = nullptr;
   int64_t rows = 0;
   int64_t slots = 0;
+  bool routing_is_settled = false;  // not written by the kernel just before
 };
 
 void experts_up_few(LaunchQueue& queue, const ExpertsCall& call);
@@ -134,7 +134,7 @@ struct AttentionCall {
   int64_t max_pages = 0;  // of any segment after this pass
   int64_t max_segment_rows = 0;
   __nv_bfloat16* queries = nullptr;  // scratch of many rows [T, heads, 256]
-  float* partial = nullptr;          // scratch of few rows [8, kv_heads, kMaxSplits, 8, 258]
+  float* partial = nullptr;          // scratch of few rows [8, kv_heads, kMaxSplits, 8, 260]
   int32_t* tickets = nullptr;        // scratch of few rows [8, kv_heads], zero between calls
 };
 
@@ -159,9 +159,10 @@ struct DeltaCall {
   int64_t key_heads = 0;
   int64_t value_heads = 0;
   int64_t layer = 0;  // index into SequenceState::delta
-  int64_t segments = 0;
+  int64_t max_segment_rows = 0;
   __nv_bfloat16* convolved = nullptr;  // scratch of many rows [T, channels]
-  float* gates = nullptr;              // scratch of many rows [T, value_heads, 4]
+  float* gates = nullptr;              // scratch of many rows [T, value_heads, 2]
+  void* factors = nullptr;  // scratch of many rows, ChunkFactors [T / 16 + segments + 1, value_heads]
 };
 
 inline constexpr int kDeltaDim = 128;

@@ -33,14 +33,17 @@ __global__ void __launch_bounds__(256) linear_few_kernel(const Params p) {
 
   const StagedRows x(memory + warps * part_bytes(kKind), p.count, p.w.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
-  wait_for_previous();
-  let_next_start();
   if constexpr (kInput == Input::kNormed) {
-    stage_normed(x, static_cast<const float*>(p.in), p.row_of, p.gain, p.epsilon);
+    RowNorm norm(p.gain, p.w.cols);
+    wait_for_previous();
+    let_next_start();
+    norm.stage(x, static_cast<const float*>(p.in), p.row_of, p.epsilon);
   } else {
+    wait_for_previous();
+    let_next_start();
     for (int t = 0; t < p.count; ++t) {
-      stage_row(x, t, static_cast<const __nv_bfloat16*>(p.in) + static_cast<size_t>(t) * p.w.cols,
-                threadIdx.x, blockDim.x);
+      const __nv_bfloat16* row = static_cast<const __nv_bfloat16*>(p.in) + static_cast<size_t>(t) * p.w.cols;
+      stage_row(x, t, row, threadIdx.x, blockDim.x);
     }
   }
   __syncthreads();

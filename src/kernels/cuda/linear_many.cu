@@ -8,8 +8,6 @@
 // Bytes: W once for each kTokens rows of x, mostly from L2. Rounding: s q + b to bf16 once, x is bf16, sums
 // float32 in order of the columns; so a row's result does not depend on kTokens or on its neighbours.
 // Ceiling: the mma.sync rate, about 60 % of wgmma's.
-#include <algorithm>
-
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tiles.cuh"
 
@@ -95,7 +93,7 @@ struct Loader {
 // acc += the stage's weights times its rows, for one warp.
 template <TileKind kKind, int kTokens>
 __device__ __forceinline__ void multiply_stage(float acc[2][kTokens / 16][4], const char* stage,
-                                               int warp_rows, int warp_tokens) {
+                                               int warp_rows, int warp_tokens, int count) {
   using S = Stage<kKind, kTokens>;
   const int lane = threadIdx.x % 32;
   ExpandedTile<kKind> tiles[2];
@@ -105,9 +103,10 @@ __device__ __forceinline__ void multiply_stage(float acc[2][kTokens / 16][4], co
     tiles[r].load(stage + tile * tile_weight_bytes(kKind),
                   stage + S::kWeights + tile * tile_scale_bytes(kKind));
   }
-  // Two blocks of eight rows of x at once, 16 columns each.
-  const uint32_t rows = shared_address(stage + S::kWeights + S::kScales) +
-                        128 * (warp_tokens * (kTokens / 2) + lane / 16 * 8 + lane % 8);
+  // Two blocks of eight rows of x at once, 16 columns each; the two halves of the warps take turns at 16
+  // rows.
+  const uint32_t rows =
+      shared_address(stage + S::kWeights + S::kScales) + 128 * (16 * warp_tokens + lane / 16 * 8 + lane % 8);
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
     uint32_t a[2][4];
@@ -116,8 +115,9 @@ __device__ __forceinline__ void multiply_stage(float acc[2][kTokens / 16][4], co
     const uint32_t column = 16 * ((2 * step + lane / 8 % 2) ^ (lane % 8));
 #pragma unroll
     for (int n = 0; n < kTokens / 16; n += 2) {
+      if (16 * (n + warp_tokens) >= count) break;
       uint32_t b[4];
-      load_matrices(b, rows + 1024 * n + column);
+      load_matrices(b, rows + 2048 * n + column);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         multiply_add(acc[r][n], a[r], b[0], b[1]);
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, kKind == TileKind::kQ4 ? 2 : 1)
     const int ahead = g + kStages - 1;
     if (ahead < groups) loader.fetch(memory + ahead % kStages * S::kBytes, ahead);
     copy_async_commit();
-    multiply_stage<kKind, kTokens>(acc, memory + g % kStages * S::kBytes, warp % 4, warp / 4);
+    multiply_stage<kKind, kTokens>(acc, memory + g % kStages * S::kBytes, warp % 4, warp / 4, piece.rows);
   }
 
 #pragma unroll
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads, kKind == TileKind::kQ4 ? 2 : 1)
     for (int n = 0; n < kTokens / 16; ++n) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        const int out_row = out_rows[warp / 4 * (kTokens / 2) + 8 * n + 2 * (lane % 4) + k];
+        const int out_row = out_rows[16 * (n / 2 * 2 + warp / 4) + 8 * (n % 2) + 2 * (lane % 4) + k];
         if (out_row >= 0) store<kTarget>(p, row_tile, out_row, acc[r][n][k], acc[r][n][2 + k]);
       }
     }
@@ -244,7 +244,7 @@ int64_t tokens_of_block(TileKind kind, int64_t rows) {
 }  // namespace
 
 int64_t expert_tile_rows(TileKind kind, int64_t rows_per_expert) {
-  return std::min<int64_t>(64, tokens_of_block(kind, rows_per_expert));
+  return rows_per_expert > 64 && kind == TileKind::kQ4 ? 128 : tokens_of_block(kind, rows_per_expert);
 }
 
 void linear_many(LaunchQueue& queue, const LinearCall& call) {

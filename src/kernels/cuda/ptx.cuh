@@ -38,16 +38,21 @@ __device__ __forceinline__ void copy_async_wait() {
 __device__ __forceinline__ void load_matrices(uint32_t out[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(address)
-               : "memory");
+               : "r"(address));
+}
+
+// The same of the matrices' transposes.
+__device__ __forceinline__ void load_matrices_transposed(uint32_t out[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address));
 }
 
 // c[16, 8] += a[16, 16] b[16, 8] in bf16 with float32 sums. With g = lane / 4 and t = lane % 4: a0, a2 are
 // row g, columns 2t and 2t + 8 (and the next one); a1, a3 row g + 8; b0, b1 rows 2t and 2t + 8 of column g;
 // c0, c1 row g, columns 2t and 2t + 1; c2, c3 row g + 8.
 __device__ __forceinline__ void multiply_add(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

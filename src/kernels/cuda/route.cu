@@ -1,10 +1,13 @@
 // Routing: normed = RMSNorm(x), logits = normed router^T, the top_k largest of their softmax renormalised,
 // and the shared expert's gate.
 //
-// Few rows: a block has 16 rows of the router (few_rows.cuh) and writes its logits; the block that finishes
-// last chooses. So the layer's routing is one launch. Bytes: the router once. Rounding: normed is bf16, the
-// router's 8-bit values exact, logits and the rest float32. Ties go to the lower expert. Ceiling: latency;
-// the matrix is 0.7 MB.
+// Few rows: one cluster of eight blocks, each with 16 to 48 rows of the router (few_rows.cuh), whose weights
+// it asks for before the wait. The blocks write their logits into the first one's shared memory, which
+// chooses, one warp a row. So the layer's routing is one launch without a trip through global memory. Bytes:
+// the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest float32.
+// Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
+#include <cooperative_groups.h>
+
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kernels.h"
 
@@ -13,22 +16,24 @@ namespace {
 
 constexpr int kMaxExperts = 256;
 constexpr int kOfLane = kMaxExperts / 32;
+constexpr int kCluster = 8;
+
+using Logits = float[kFewRows][kMaxExperts + 1];
 
 struct Params {
   TileMatrix router;
   const float* x;
   const float* gain;
   __nv_bfloat16* normed;
-  float* logits;
-  int32_t* ticket;
+  const float* logits;  // of many rows
   int32_t* chosen;
   float* weights;
   int32_t rows;
   int32_t parts;
   int32_t experts;
   int32_t top_k;
+  int32_t row_tiles;  // of a block
   float epsilon;
-  int32_t unused;
 };
 
 // Whole numbers in the order of the floats.
@@ -41,15 +46,14 @@ __device__ __forceinline__ float unordered(uint32_t u) {
 }
 
 // One warp chooses for row t. Lane l holds the logits of experts l, l + 32, ...
-__device__ void choose(const Params& p, int t) {
+__device__ void choose(const Params& p, int t, const float* logits) {
   constexpr uint32_t kAll = 0xffffffffu;
   const int lane = threadIdx.x % 32;
-  const float* logits = p.logits + static_cast<size_t>(t) * (p.experts + 1);
   uint32_t mine[kOfLane];
 #pragma unroll
   for (int k = 0; k < kOfLane; ++k) {
     const int e = lane + 32 * k;
-    mine[k] = e < p.experts ? ordered(__ldcg(logits + e)) : 0;
+    mine[k] = e < p.experts ? ordered(logits[e]) : 0;
   }
   float top = 0, total = 0, value_here = 0;
   int expert_here = 0;
@@ -82,24 +86,50 @@ __device__ void choose(const Params& p, int t) {
   }
   if (lane == 0) {
     chosen[p.top_k] = p.experts;
-    weights[p.top_k] = sigmoid(__ldcg(logits + p.experts));
+    weights[p.top_k] = sigmoid(logits[p.experts]);
   }
 }
 
 template <TileKind kKind>
-__global__ void __launch_bounds__(256) route_few_kernel(const Params p) {
+__global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   extern __shared__ __align__(128) char memory[];
-  __shared__ bool last;
+  __shared__ Logits logits;
+  const auto cluster = cooperative_groups::this_cluster();
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp);
-  fetch_part<kKind>(p.router, part, blockIdx.x);
+  const int row_tile = blockIdx.x + warp / p.parts * kCluster;
+  const bool has_rows = row_tile < p.router.row_tiles();
+  const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp % p.parts);
+  if (has_rows) fetch_part<kKind>(p.router, part, row_tile);
+  cluster.barrier_arrive();
   const StagedRows x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  RowNorm norm(p.gain, p.router.cols);
   wait_for_previous();
   let_next_start();
-  stage_normed(x, p.x, nullptr, p.gain, p.epsilon);
+  norm.stage(x, p.x, nullptr, p.epsilon);
   __syncthreads();
+  float acc[4] = {};
+  if (has_rows) dot_part<kKind>(acc, part, x);
+  __syncthreads();
+  float* sums = reinterpret_cast<float*>(memory);
+  store_part(sums, acc, warp);
+  __syncthreads();
+  cluster.barrier_wait();  // the first block has started
+  Logits& chosen_from = *cluster.map_shared_rank(&logits, 0);
+  const int rows_here = p.row_tiles * kTileRows;
+  for (int i = threadIdx.x; i < rows_here * p.rows; i += blockDim.x) {
+    const int t = i / rows_here, r = i % rows_here, tile = r / kTileRows;
+    const int row = (blockIdx.x + tile * kCluster) * kTileRows + r % kTileRows;
+    if (row >= p.router.rows) continue;
+    float sum = 0;
+    for (int k = 0; k < p.parts; ++k)
+      sum += sums[((tile * p.parts + k) * kFewRows + t) * kTileRows + r % kTileRows];
+    chosen_from[t][row] = sum;
+  }
+  cluster.sync();
   if (blockIdx.x == 0) {
+    for (int t = warp; t < p.rows; t += warps) choose(p, t, logits[t]);
+  } else if (blockIdx.x == 1) {
     const int chunks = p.router.cols / 8;
     for (int i = threadIdx.x; i < p.rows * chunks; i += blockDim.x) {
       const int t = i / chunks, chunk = i % chunks;
@@ -107,34 +137,13 @@ __global__ void __launch_bounds__(256) route_few_kernel(const Params p) {
           *reinterpret_cast<const uint4*>(x.rows + t * x.stride + 16 * chunk);
     }
   }
-  float acc[4];
-  dot_part<kKind>(acc, part, x);
-  __syncthreads();
-  float* sums = reinterpret_cast<float*>(memory);
-  store_part(sums, acc, warp);
-  __syncthreads();
-  for (int i = threadIdx.x; i < kTileRows * p.rows; i += blockDim.x) {
-    const int t = i / kTileRows, r = i % kTileRows, row = blockIdx.x * kTileRows + r;
-    if (row >= p.router.rows) continue;
-    float sum = 0;
-    for (int k = 0; k < p.parts; ++k) sum += sums[(k * kFewRows + t) * kTileRows + r];
-    p.logits[static_cast<size_t>(t) * p.router.rows + row] = sum;
-    __threadfence();
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(p.ticket, 1) == static_cast<int>(gridDim.x) - 1;
-  __syncthreads();
-  if (!last) return;
-  __threadfence();
-  for (int t = warp; t < p.rows; t += warps) choose(p, t);
-  if (threadIdx.x == 0) *p.ticket = 0;
 }
 
 __global__ void __launch_bounds__(128) choose_kernel(const Params p) {
   wait_for_previous();
   let_next_start();
   const int t = blockIdx.x * 4 + threadIdx.x / 32;
-  if (t < p.rows) choose(p, t);
+  if (t < p.rows) choose(p, t, p.logits + static_cast<size_t>(t) * (p.experts + 1));
 }
 
 Params params_of(const RouteCall& call) {
@@ -144,13 +153,13 @@ Params params_of(const RouteCall& call) {
   p.gain = call.gain;
   p.normed = call.normed;
   p.logits = call.logits;
-  p.ticket = call.ticket;
   p.chosen = call.chosen;
   p.weights = call.weights;
   p.rows = static_cast<int32_t>(call.rows);
   p.parts = parts_of(call.router.cols);
   p.experts = static_cast<int32_t>(call.experts);
   p.top_k = static_cast<int32_t>(call.top_k);
+  p.row_tiles = (call.router.row_tiles() + kCluster - 1) / kCluster;
   p.epsilon = call.epsilon;
   return p;
 }
@@ -160,9 +169,11 @@ Params params_of(const RouteCall& call) {
 void route_few(LaunchQueue& queue, const RouteCall& call) {
   const Params p = params_of(call);
   Shape shape;
-  shape.blocks = dim3(call.router.row_tiles());
-  shape.threads = 32 * p.parts;
-  shape.shared = p.parts * part_bytes(call.router.kind) + StagedRows::bytes(p.rows, call.router.cols);
+  const int warps = p.parts * p.row_tiles;
+  shape.blocks = dim3(kCluster);
+  shape.cluster = kCluster;
+  shape.threads = 32 * warps;
+  shape.shared = warps * part_bytes(call.router.kind) + StagedRows::bytes(p.rows, call.router.cols);
   switch (call.router.kind) {
     case TileKind::kQ4:
       return queue.launch(route_few_kernel<TileKind::kQ4>, shape, p);

@@ -1,12 +1,14 @@
 #include "kernels/cuda/scratch.h"
 
+#include "kernels/cuda/delta_chunk.h"
+
 namespace weir::cuda {
 
 Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   const auto rows = static_cast<size_t>(limits.rows), hidden = static_cast<size_t>(limits.hidden);
   const auto widest = static_cast<size_t>(limits.widest), experts = static_cast<size_t>(limits.experts);
   const size_t assignments = rows * static_cast<size_t>(limits.slots);
-  const size_t partial = 8 * static_cast<size_t>(kMaxKvHeads) * kMaxSplits * kMaxGroup * (kHeadDim + 2);
+  const size_t partial = 8 * static_cast<size_t>(kMaxKvHeads) * kMaxSplits * kMaxGroup * (kHeadDim + 4);
   Scratch s;
   // A tile has at least 32 rows, and each expert at most one that is not full.
   s.max_tiles = static_cast<int64_t>(assignments / 32 + experts);
@@ -19,9 +21,14 @@ Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   WEIR_TRY(s.contributions, allocate_device(queue, assignments * hidden * 2));
   WEIR_TRY(s.queries, allocate_device(queue, rows * widest * 2));
   WEIR_TRY(s.convolved, allocate_device(queue, rows * widest * 2));
-  WEIR_TRY(s.gates, allocate_device(queue, rows * (widest / kDeltaDim + 1) * 16));
+  // A value head takes at least 128 + 128 columns of a projection. A segment has at most one chunk that is
+  // not full.
+  const size_t value_heads = widest / (2 * kDeltaDim) + 1;
+  WEIR_TRY(s.gates, allocate_device(queue, rows * value_heads * 8));
+  WEIR_TRY(s.factors,
+           allocate_device(queue, (rows / 16 + kMaxSegments + 1) * value_heads * sizeof(ChunkFactors)));
   WEIR_TRY(s.partial, allocate_device(queue, partial * 4));
-  WEIR_TRY(s.tickets, allocate_device(queue, (8 * static_cast<size_t>(kMaxKvHeads) + 2) * 4));
+  WEIR_TRY(s.tickets, allocate_device(queue, (8 * static_cast<size_t>(kMaxKvHeads) + 1) * 4));
   WEIR_TRY(s.best, allocate_device(queue, kGreedyBlocks * 4));
   WEIR_TRY(s.best_id, allocate_device(queue, kGreedyBlocks * 4));
   WEIR_TRY(s.chosen, allocate_device(queue, (static_cast<size_t>(kMaxChosen) + 1) * 4));
