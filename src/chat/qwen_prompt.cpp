@@ -48,10 +48,6 @@ std::string_view strip_front(std::string_view text, char c) {
   return text.substr(std::min(text.find_first_not_of(c), text.size()));
 }
 
-std::string_view strip_back(std::string_view text, char c) {
-  return text.substr(0, text.find_last_not_of(c) + 1);
-}
-
 // An assistant message, its thinking apart. Both parts refer to the message or to its stripped content.
 struct AssistantText {
   std::string_view reasoning;
@@ -63,7 +59,7 @@ AssistantText split_thinking(const Message& message, std::string_view content) {
   if (message.reasoning) return {python_strip(*message.reasoning), content};
   const size_t first_close = content.find(kClose);
   if (first_close == std::string_view::npos) return {"", content};
-  std::string_view reasoning = strip_back(content.substr(0, first_close), '\n');
+  std::string_view reasoning = content.substr(0, first_close);
   const size_t open = reasoning.rfind(kOpen);
   if (open != std::string_view::npos) reasoning.remove_prefix(open + kOpen.size());
   content.remove_prefix(content.rfind(kClose) + kClose.size());
