@@ -29,7 +29,8 @@ class Descriptor {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not blocking: a FIFO in place of a model file is refused below, not waited for.
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) {
     return Error{Code::kNotFound, "cannot open " + path + ": " + std::strerror(errno),
                  "check the path and its permissions"};

@@ -1,0 +1,52 @@
+#include "base/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace weir::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MappedFileTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path folder_ = fs::temp_directory_path() / ("weir_mapped_file_" + std::to_string(::getpid()));
+};
+
+TEST_F(MappedFileTest, maps_what_the_file_holds) {
+  const std::string text = "some bytes\0with a zero";
+  std::ofstream(folder_ / "file") << text;
+  auto file = MappedFile::open(folder_ / "file");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const MappedFile moved = std::move(*file);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(moved.bytes().data()), moved.bytes().size()), text);
+}
+
+TEST_F(MappedFileTest, an_empty_file_has_no_bytes) {
+  std::ofstream(folder_ / "empty").close();
+  const auto file = MappedFile::open(folder_ / "empty");
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE(file->bytes().empty());
+}
+
+TEST_F(MappedFileTest, refuses_what_is_not_a_file_and_does_not_wait_for_it) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const auto missing = MappedFile::open(folder_ / "nothing");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  for (const fs::path& path : {folder_ / "pipe", folder_}) {
+    const auto file = MappedFile::open(path);
+    ASSERT_FALSE(file.ok()) << path;
+    EXPECT_EQ(file.error().code, Code::kCorrupt);
+    EXPECT_NE(file.error().message.find(path.string()), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace weir::test
