@@ -1,4 +1,5 @@
-// weir_device_bench [layers] [long context]: speed on synthetic weights of the true shapes.
+// weir_device_bench [layers] [long context] [once]: speed on synthetic weights of the true shapes. With a
+// third argument each kind of pass runs once, for a profiler.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -122,6 +123,13 @@ struct Session {
         1e6 * median(by_host), report.launches_per_token, report.graphs);
   }
 
+  // One token after a prefill of `depth`, for a profiler.
+  void once(int64_t depth) {
+    SequenceState state = std::move(*model.new_sequence());
+    run(state, random_tokens(depth, model.config().vocabulary));
+    for (int i = 0; i < 2; ++i) run(state, std::vector<int32_t>{5});
+  }
+
   void steps(int64_t depth, int64_t rows, int repeats) {
     SequenceState state = std::move(*model.new_sequence());
     state.position = depth;
@@ -151,7 +159,7 @@ struct Session {
   }
 };
 
-int run(int64_t layers, int64_t long_context) {
+int run(int64_t layers, int64_t long_context, bool only_once) {
   auto steps = make_cuda_steps(0);
   if (!steps.ok()) {
     std::printf("%s\n", steps.error().message.c_str());
@@ -172,6 +180,11 @@ int run(int64_t layers, int64_t long_context) {
   std::printf("loaded in %.1f s\n", now() - start);
 
   Session session{**model, peak};
+  if (only_once) {
+    session.prefill(4096, 0);
+    session.once(512);
+    return 0;
+  }
   session.decode(0, 5);
   session.steps(256, 1, 20);
   session.prefill(512, 3);
@@ -191,5 +204,6 @@ int run(int64_t layers, int64_t long_context) {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return weir::bench::run(argc > 1 ? std::atol(argv[1]) : 40, argc > 2 ? std::atol(argv[2]) : 32768);
+  return weir::bench::run(argc > 1 ? std::atol(argv[1]) : 40, argc > 2 ? std::atol(argv[2]) : 32768,
+                          argc > 3);
 }

@@ -81,13 +81,14 @@ __device__ __forceinline__ const __nv_bfloat16* projected_row(const Params& p, i
 }
 
 // Queries into shared memory, scaled by 256^-1/2 (exact); missing heads are zero.
-__device__ __forceinline__ void prepare_queries(const Params& p, const Item& item, Memory& m) {
+__device__ __forceinline__ void prepare_queries(const Params& p, const Item& item, const HeadNorm& norm,
+                                                Memory& m) {
   const int warp = threadIdx.x / 32;
   uint4 packed{};
   if (warp < item.group) {
     float v[8];
     load_head(v, projected_row(p, item.row) + 2 * (item.kv_head * item.group + warp) * kHeadDim);
-    norm_and_rotate(v, {p.q_norm, p.frequencies, p.rotary_dim, p.epsilon}, item.position);
+    norm_and_rotate(v, norm, item.position);
 #pragma unroll
     for (float& value : v) value *= 0.0625f;
     packed = pack_head(v);
@@ -96,7 +97,7 @@ __device__ __forceinline__ void prepare_queries(const Params& p, const Item& ite
 }
 
 __device__ __forceinline__ void append_new(const Params& p, const Item& item, const SegmentInfo& segment,
-                                           const CacheView& cache) {
+                                           const HeadNorm& norm, const CacheView& cache) {
   const int first = max(segment.position, item.first_block * kBlock);
   const int end = min(item.position + 1, item.end_block * kBlock);
   const int warp = threadIdx.x / 32;
@@ -105,7 +106,7 @@ __device__ __forceinline__ void append_new(const Params& p, const Item& item, co
     const __nv_bfloat16* row = projected_row(p, segment.first_row + position - segment.position) +
                                (2 * p.heads + item.kv_head) * kHeadDim;
     if (i % 2 == 0) {
-      append_key(cache, item.kv_head, position, row, {p.k_norm, p.frequencies, p.rotary_dim, p.epsilon});
+      append_key(cache, item.kv_head, position, row, norm);
     } else {
       append_value(cache, item.kv_head, position, row + p.kv_heads * kHeadDim);
     }
@@ -316,11 +317,13 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
   const bool is_old = has_block && (item.first_block + 1) * kBlock <= segment.position;
   Loaded loaded;
   if (is_old) loaded.load(cache, item.kv_head, item.first_block);
+  const HeadNorm q_norm(p.q_norm, p.frequencies, p.rotary_dim, p.epsilon);
+  const HeadNorm k_norm(p.k_norm, p.frequencies, p.rotary_dim, p.epsilon);
   wait_for_previous();
   let_next_start();
   if (!has_block) return;
-  prepare_queries(p, item, m);
-  append_new(p, item, segment, cache);
+  prepare_queries(p, item, q_norm, m);
+  append_new(p, item, segment, k_norm, cache);
   __syncthreads();
 
   Running running;

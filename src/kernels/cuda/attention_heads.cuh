@@ -21,14 +21,25 @@ __device__ __forceinline__ void load_head(float v[8], const __nv_bfloat16* from)
   for (int i = 0; i < 4; ++i) v[2 * i] = low_float(words[i]), v[2 * i + 1] = high_float(words[i]);
 }
 
+// RMSNorm, then rotation of the pairs (i, i + rotary_dim / 2) by position * frequency[i]. float32. A lane
+// keeps what its eight dims need, so that it can be loaded early.
 struct HeadNorm {
-  const float* gain;
-  const float* frequencies;
-  int rotary_dim;
+  float gain[8];
+  float frequency[8];
+  int half_lanes;  // lanes whose dims are first of a pair
   float epsilon;
+
+  __device__ __forceinline__ HeadNorm(const float* gains, const float* frequencies, int rotary_dim, float eps)
+      : half_lanes(rotary_dim / 16), epsilon(eps) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      gain[i] = gains[8 * lane + i];
+      frequency[i] = lane < 2 * half_lanes ? frequencies[8 * (lane % half_lanes) + i] : 0.0f;
+    }
+  }
 };
 
-// RMSNorm, then rotation of the pairs (i, i + rotary_dim / 2) by position * frequency[i]. float32.
 __device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm, int position) {
   const int lane = threadIdx.x % 32;
   float squares = 0;
@@ -36,16 +47,15 @@ __device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm
   for (int i = 0; i < 8; ++i) squares = fmaf(v[i], v[i], squares);
   const float scale = rsqrtf(warp_sum(squares) / kHeadDim + norm.epsilon);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) v[i] = v[i] * scale * norm.gain[8 * lane + i];
-  const int half_lanes = norm.rotary_dim / 16;
-  const bool first = lane < half_lanes, rotates = lane < 2 * half_lanes;
-  const int partner = !rotates ? lane : first ? lane + half_lanes : lane - half_lanes;
+  for (int i = 0; i < 8; ++i) v[i] = v[i] * scale * norm.gain[i];
+  const bool first = lane < norm.half_lanes, rotates = lane < 2 * norm.half_lanes;
+  const int partner = !rotates ? lane : first ? lane + norm.half_lanes : lane - norm.half_lanes;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const float other = __shfl_sync(0xffffffffu, v[i], partner);
     if (!rotates) continue;
     float sine, cosine;
-    sincosf(static_cast<float>(position) * norm.frequencies[8 * (lane % half_lanes) + i], &sine, &cosine);
+    sincosf(static_cast<float>(position) * norm.frequency[i], &sine, &cosine);
     v[i] = first ? v[i] * cosine - other * sine : v[i] * cosine + other * sine;
   }
 }

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(256) prepare_kernel(const Params p) {
   if (vector >= p.heads + 2 * p.kv_heads) return;
   const int position = p.pass.positions[row];
   const __nv_bfloat16* in = p.projected + static_cast<size_t>(row) * 2 * (p.heads + p.kv_heads) * kHeadDim;
-  const HeadNorm norm{vector < p.heads ? p.q_norm : p.k_norm, p.frequencies, p.rotary_dim, p.epsilon};
+  const HeadNorm norm(vector < p.heads ? p.q_norm : p.k_norm, p.frequencies, p.rotary_dim, p.epsilon);
   if (vector < p.heads) {
     float v[8];
     load_head(v, in + 2 * vector * kHeadDim);

@@ -271,10 +271,7 @@ class CudaSteps final : public Steps {
     g.order = ints(scratch_.order);
     g.tiles = static_cast<ExpertTile*>(scratch_.tiles.data());
     g.tile_count = ints(scratch_.tile_count);
-    const int64_t per_expert = call.rows * (call.slots - 1) / std::max<int64_t>(1, call.experts.count - 1);
-    g.tile_rows = expert_tile_rows(call.experts.up.kind, per_expert);
-    if (call.experts.down.kind != call.experts.up.kind) g.tile_rows = 64;
-    g.max_tiles = call.rows * call.slots / g.tile_rows + call.experts.count;
+    g.max_tiles = call.rows * call.slots / kExpertTileRows + call.experts.count;
     return g;
   }
 

@@ -1,6 +1,6 @@
 // delta_rule, many rows, in five launches.
 //
-// prepare: a block has a row, a warp a head at a time: convolution, SiLU, l2 norms and gates. advance: moves
+// prepare: a warp has a head and 16 rows: convolution, SiLU, l2 norms and gates. advance: moves
 // the convolution window on. Then delta_chunk.cu and delta_scan.cu: the recurrence, 16 rows at a time.
 // finish: gated norm. Bytes of prepare and finish: projections and results about once, from L2 where rows
 // overlap. Rounding: q, k, v and the recurrence's output to bf16, float32 inside. Ceiling of prepare and
@@ -12,6 +12,7 @@ namespace weir::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRows = 16;  // of a prepare block
 
 using Params = DeltaManyParams;
 
@@ -24,78 +25,87 @@ __device__ __forceinline__ void unpack4(float v[4], uint2 packed) {
   v[3] = high_float(packed.y);
 }
 
-// Lane's four channels of the 128 from `first` on, convolved.
-__device__ __forceinline__ void convolve(float out[4], const Params& p, int row, const SegmentInfo& segment,
-                                         const float* window, int first) {
-  const int c = first + threadIdx.x % 32 * 4;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) out[i] = 0;
-#pragma unroll
-  for (int j = 0; j < kTaps; ++j) {
-    const int back = kTaps - 1 - j, at = row - segment.first_row - back;  // in the segment
-    float in[4];
-    if (at >= 0) {
-      unpack4(in,
-              *reinterpret_cast<const uint2*>(p.projected + static_cast<size_t>(row - back) * p.width() + c));
-    } else {
-      const float4 v = *reinterpret_cast<const float4*>(window + (kTaps - 1 + at) * p.channels() + c);
-      in[0] = v.x, in[1] = v.y, in[2] = v.z, in[3] = v.w;
-    }
-    const float4 tap = *reinterpret_cast<const float4*>(p.conv + j * p.channels() + c);
-    out[0] = fmaf(tap.x, in[0], out[0]), out[1] = fmaf(tap.y, in[1], out[1]);
-    out[2] = fmaf(tap.z, in[2], out[2]), out[3] = fmaf(tap.w, in[3], out[3]);
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) out[i] = silu(out[i]);
-}
+// A warp's 128 channels over consecutive rows: each lane has four, with their taps and the last inputs.
+struct Convolution {
+  float taps[kTaps][4];
+  float window[kTaps - 1][4];  // oldest first
 
-// Stores the lane's four values times `scale` as bf16.
-__device__ __forceinline__ void store4(const Params& p, int row, int first, const float v[4], float scale) {
-  const uint2 packed{pack_bf16(v[0] * scale, v[1] * scale), pack_bf16(v[2] * scale, v[3] * scale)};
-  reinterpret_cast<uint2*>(p.convolved + static_cast<size_t>(row) * p.channels() + first)[threadIdx.x % 32] =
-      packed;
-}
+  __device__ __forceinline__ Convolution(const Params& p, const SegmentInfo& segment, const float* state,
+                                         int first_channel, int row) {
+    const int c = first_channel + threadIdx.x % 32 * 4;
+#pragma unroll
+    for (int j = 0; j < kTaps; ++j)
+      put(taps[j], *reinterpret_cast<const float4*>(p.conv + j * p.channels() + c));
+#pragma unroll
+    for (int j = 0; j < kTaps - 1; ++j) {
+      const int at = row - segment.first_row - (kTaps - 1) + j;  // in the segment
+      if (at >= 0) {
+        unpack4(window[j], *reinterpret_cast<const uint2*>(input(p, segment.first_row + at, c)));
+      } else {
+        put(window[j], *reinterpret_cast<const float4*>(state + (kTaps - 1 + at) * p.channels() + c));
+      }
+    }
+  }
+
+  // SiLU of the row's convolution; the window moves on.
+  __device__ __forceinline__ void next(float out[4], uint2 packed) {
+    float in[4];
+    unpack4(in, packed);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float sum = taps[kTaps - 1][i] * in[i];
+#pragma unroll
+      for (int j = 0; j < kTaps - 1; ++j) sum = fmaf(taps[j][i], window[j][i], sum);
+#pragma unroll
+      for (int j = 0; j < kTaps - 2; ++j) window[j][i] = window[j + 1][i];
+      window[kTaps - 2][i] = in[i];
+      out[i] = silu(sum);
+    }
+  }
+
+  __device__ __forceinline__ static const __nv_bfloat16* input(const Params& p, int row, int channel) {
+    return p.projected + static_cast<size_t>(row) * p.width() + channel;
+  }
+  __device__ __forceinline__ static void put(float v[4], float4 from) {
+    v[0] = from.x, v[1] = from.y, v[2] = from.z, v[3] = from.w;
+  }
+};
 
 __device__ __forceinline__ float l2_scale(const float v[4]) {
   return rsqrtf(warp_sum(v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + v[3] * v[3]) + 1e-6f);
 }
 
-__device__ __forceinline__ void prepare_key_head(const Params& p, int row, const SegmentInfo& segment,
-                                                 const float* window, int head) {
-  float q[4], k[4];
-  convolve(q, p, row, segment, window, head * kDeltaDim);
-  convolve(k, p, row, segment, window, p.keys() + head * kDeltaDim);
-  store4(p, row, head * kDeltaDim, q, l2_scale(q) * 0.08838834764831845f);  // 128^-1/2
-  store4(p, row, p.keys() + head * kDeltaDim, k, l2_scale(k));
-}
-
-__device__ __forceinline__ void prepare_value_head(const Params& p, int row, const SegmentInfo& segment,
-                                                   const float* window, int head) {
-  float v[4];
-  const int first = 2 * p.keys() + head * kDeltaDim;
-  convolve(v, p, row, segment, window, first);
-  store4(p, row, first, v, 1.0f);
-  if (threadIdx.x % 32 > 0) return;
-  const __nv_bfloat16* b =
-      p.projected + static_cast<size_t>(row) * p.width() + p.channels() + p.value_heads * kDeltaDim;
+// Log decay and beta of the row's value head.
+__device__ __forceinline__ void write_gates(const Params& p, int row, int head) {
+  const __nv_bfloat16* b = Convolution::input(p, row, p.channels() + p.value_heads * kDeltaDim);
   const float log_decay =
       -p.decay[head] * softplus(__bfloat162float(b[p.value_heads + head]) + p.dt_bias[head]);
   p.gates[static_cast<size_t>(row) * p.value_heads + head] = {log_decay, sigmoid(__bfloat162float(b[head]))};
 }
 
+// A warp has a head of q, k or v, in this order, and kRows rows.
 __global__ void __launch_bounds__(kThreads) prepare_kernel(const Params p) {
   wait_for_previous();
   let_next_start();
-  const int row = blockIdx.x, index = p.pass.segment_of[row];
-  const SegmentInfo segment = p.pass.segments[index];
-  const float* window = p.pass.conv[static_cast<size_t>(index) * p.pass.delta_layers + p.layer];
-  for (int head = threadIdx.x / 32; head < p.key_heads + p.value_heads; head += kThreads / 32) {
-    if (head < p.key_heads) {
-      prepare_key_head(p, row, segment, window, head);
-    } else {
-      prepare_value_head(p, row, segment, window, head - p.key_heads);
-    }
+  const SegmentInfo segment = p.pass.segments[blockIdx.z];
+  const int head = blockIdx.y * (kThreads / 32) + threadIdx.x / 32, first = blockIdx.x * kRows;
+  if (first >= segment.rows || head >= 2 * p.key_heads + p.value_heads) return;
+  const int value_head = head - 2 * p.key_heads, lane = threadIdx.x % 32;
+  const float* state = p.pass.conv[static_cast<size_t>(blockIdx.z) * p.pass.delta_layers + p.layer];
+  Convolution convolution(p, segment, state, head * kDeltaDim, segment.first_row + first);
+  const int end = segment.first_row + min(first + kRows, segment.rows);
+#pragma unroll 4
+  for (int row = segment.first_row + first; row < end; ++row) {
+    float v[4], scale = 1.0f;
+    convolution.next(v, reinterpret_cast<const uint2*>(Convolution::input(p, row, head * kDeltaDim))[lane]);
+    if (head < 2 * p.key_heads) scale = l2_scale(v);
+    if (head < p.key_heads) scale *= 0.08838834764831845f;  // 128^-1/2
+    uint2* to =
+        reinterpret_cast<uint2*>(p.convolved + static_cast<size_t>(row) * p.channels() + head * kDeltaDim);
+    to[lane] = {pack_bf16(v[0] * scale, v[1] * scale), pack_bf16(v[2] * scale, v[3] * scale)};
   }
+  const int row = segment.first_row + first + lane;
+  if (value_head >= 0 && row < end) write_gates(p, row, value_head);
 }
 
 // A thread has a channel.
@@ -159,7 +169,10 @@ void delta_many(LaunchQueue& queue, const DeltaCall& call, const PassView& pass)
   const auto rows = static_cast<unsigned>(call.rows);
   const auto segments = static_cast<unsigned>(pass.segment_count);
   const auto channels = static_cast<unsigned>((2 * call.key_heads + call.value_heads) * kDeltaDim);
-  queue.launch(prepare_kernel, {dim3(rows), kThreads}, p);
+  const auto heads = static_cast<unsigned>(2 * call.key_heads + call.value_heads);
+  const auto blocks = static_cast<unsigned>((call.max_segment_rows + kRows - 1) / kRows);
+  constexpr unsigned kHeads = kThreads / 32;
+  queue.launch(prepare_kernel, {dim3(blocks, (heads + kHeads - 1) / kHeads, segments), kThreads}, p);
   queue.launch(advance_kernel, {dim3((channels + kThreads - 1) / kThreads, segments), kThreads}, p);
   delta_chunks(queue, p, call.max_segment_rows);
   delta_scan(queue, p);

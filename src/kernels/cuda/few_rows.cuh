@@ -95,32 +95,27 @@ __device__ __forceinline__ void stage_row(const StagedRows& x, int t, const Valu
   }
 }
 
-// RMSNorm of rows by the whole block, whose threads have at most two chunks of a row each: a block has 32
-// threads for each 512 columns. Sums of squares in float32: each thread its own chunks in order, then across
+// RMSNorm of rows by the whole block. A thread has one chunk of each row: blocks that norm have at least 64
+// threads for each 512 columns. Sums of squares in float32: each thread its own eight in order, then across
 // the warp, then over the warps in order.
 class RowNorm {
  public:
   // Before the wait.
-  __device__ __forceinline__ RowNorm(const float* gain, int cols) {
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      if (chunk_of(i) < cols / 8) load_chunk(gain_[i], gain + 8 * chunk_of(i));
-    }
+  __device__ __forceinline__ RowNorm(const float* gain, int cols)
+      : real_(static_cast<int>(threadIdx.x) < cols / 8) {
+    if (real_) load_chunk(gain_, gain + 8 * threadIdx.x);
   }
 
   // Rows of `from`; `row_of[t]`, if given, says which.
   __device__ __forceinline__ void stage(const StagedRows& x, const float* from, const int32_t* row_of,
-                                        float epsilon) {
+                                        float epsilon) const {
     const int warps = blockDim.x / 32, warp = threadIdx.x / 32;
-    float v[kChunks][8];
+    float v[8];
     for (int t = 0; t < x.count; ++t) {
       load(v, x, from, row_of, t);
       float squares = 0;
 #pragma unroll
-      for (int i = 0; i < kChunks; ++i) {
-#pragma unroll
-        for (int k = 0; k < 8; ++k) squares = fmaf(v[i][k], v[i][k], squares);
-      }
+      for (int k = 0; k < 8; ++k) squares = fmaf(v[k], v[k], squares);
       squares = warp_sum(squares);
       if (threadIdx.x % 32 == 0) x.scratch()[warp * kFewRows + t] = squares;
     }
@@ -131,33 +126,22 @@ class RowNorm {
       for (int w = 0; w < warps; ++w) squares += x.scratch()[w * kFewRows + t];
       const float scale = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
 #pragma unroll
-      for (int i = 0; i < kChunks; ++i) {
-#pragma unroll
-        for (int k = 0; k < 8; ++k) v[i][k] = v[i][k] * scale * gain_[i][k];
-        stage_chunk(x, t, chunk_of(i), chunk_of(i) < padded_cols(x.cols) / 8, v[i]);
-      }
+      for (int k = 0; k < 8; ++k) v[k] = v[k] * scale * gain_[k];
+      stage_chunk(x, t, threadIdx.x, static_cast<int>(threadIdx.x) < padded_cols(x.cols) / 8, v);
     }
   }
 
  private:
-  static constexpr int kChunks = 2;
-
-  __device__ __forceinline__ static int chunk_of(int i) {
-    return i * blockDim.x + threadIdx.x;
+  __device__ __forceinline__ void load(float v[8], const StagedRows& x, const float* from,
+                                       const int32_t* row_of, int t) const {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v[k] = 0;
+    const size_t row = row_of != nullptr ? row_of[t] : t;
+    if (real_) load_chunk(v, from + row * x.cols + 8 * threadIdx.x);
   }
 
-  __device__ __forceinline__ static void load(float v[kChunks][8], const StagedRows& x, const float* from,
-                                              const int32_t* row_of, int t) {
-    const float* row = from + static_cast<size_t>(row_of != nullptr ? row_of[t] : t) * x.cols;
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) v[i][k] = 0;
-      if (chunk_of(i) < x.cols / 8) load_chunk(v[i], row + 8 * chunk_of(i));
-    }
-  }
-
-  float gain_[kChunks][8] = {};
+  bool real_;
+  float gain_[8] = {};
 };
 
 // A warp's part: where its weights are and go.
@@ -214,11 +198,12 @@ __device__ __forceinline__ void dot_tiles(float acc[4], const Part& part, uint32
   }
 }
 
-// acc[16, 8] = the part's weights times the staged rows. Waits for the warp's own copies.
-template <TileKind kKind>
+// acc[16, 8] = the part's weights times the staged rows. Waits for the warp's own copies, but for the latest
+// `kPending` groups.
+template <TileKind kKind, int kPending = 0>
 __device__ __forceinline__ void dot_part(float acc[4], const Part& part, const StagedRows& x) {
   const int lane = threadIdx.x % 32, token = lane % 8, t = lane % 4;
-  copy_async_wait<0>();
+  copy_async_wait<kPending>();
   __syncwarp();
   const bool real = token < x.count;
   const uint32_t address =

@@ -91,6 +91,7 @@ void experts_down_few(LaunchQueue& queue, const ExpertsCall& call);
 
 // Rows sorted by expert: `order` holds t * slots + s, expert after expert; `tiles` cuts each expert's share
 // into pieces of at most `tile_rows`.
+inline constexpr int kExpertTileRows = 128;
 struct ExpertTile {
   int32_t expert;
   int32_t first;  // in order
@@ -102,12 +103,8 @@ struct Grouping {
   int32_t* order = nullptr;       // [T * slots]
   ExpertTile* tiles = nullptr;    // [max_tiles]
   int32_t* tile_count = nullptr;  // [1]
-  int64_t tile_rows = 0;
   int64_t max_tiles = 0;
 };
-
-// Rows of a tile that suit this many rows an expert.
-int64_t expert_tile_rows(TileKind kind, int64_t rows_per_expert);
 
 void group_by_expert(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);
 void experts_up_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);

@@ -1,9 +1,13 @@
 // linear, few rows: out[t] = f(x[t]) W^T for T <= 8, f an RMSNorm or nothing.
 //
-// Ownership: a block has 16 R rows of W, a warp 16 rows x 512 columns (few_rows.cuh); R is 2 for matrices of
-// 2,048 columns and less, so that a block's rereading of x stays small beside its weights. Bytes: W once; x
-// once a block, from L2. Rounding: x (after the norm) to bf16; products exact, sums float32; out to bf16, or
-// float32 where it is added to the residual or a logit. Ceiling: memory bandwidth.
+// Ownership: a block has 16 R rows of W at a time, a warp 16 rows x 512 columns (few_rows.cuh); R is 2 where
+// the block norms, so that its rereading of x stays small beside its weights. Matrices of more blocks than
+// fit the GPU at once, the head, go by in turns: a block asks for its next weights before it computes with
+// the present ones. Bytes: W once; x once a block, from L2. Rounding: x (after the norm) to bf16; products
+// exact, sums float32; out to bf16, or float32 where it is added to the residual or a logit. Ceiling: memory
+// bandwidth.
+#include <algorithm>
+
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kernels.h"
 
@@ -18,23 +22,18 @@ struct Params {
   void* out;
   int32_t count;
   int32_t parts;
-  int32_t row_tiles;  // of a block
+  int32_t row_tiles;  // of a block at a time
   float epsilon;
 };
 
-template <TileKind kKind, Input kInput, Output kOutput>
-__global__ void __launch_bounds__(256) linear_few_kernel(const Params p) {
-  extern __shared__ __align__(128) char memory[];
-  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const int row_tile = blockIdx.x * p.row_tiles + warp / p.parts;
-  const Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp % p.parts);
-  const bool has_rows = row_tile < p.w.row_tiles();
-  if (has_rows) fetch_part<kKind>(p.w, part, row_tile);
+constexpr int kMaxThreads = 512;
+constexpr unsigned kMultiprocessors = 132;  // of an H100 or H200
+constexpr size_t kSharedOfMultiprocessor = 227 << 10;
 
-  const StagedRows x(memory + warps * part_bytes(kKind), p.count, p.w.cols);
-  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+template <Input kInput>
+__device__ __forceinline__ void stage_input(const StagedRows& x, const Params& p) {
   if constexpr (kInput == Input::kNormed) {
-    RowNorm norm(p.gain, p.w.cols);
+    const RowNorm norm(p.gain, p.w.cols);
     wait_for_previous();
     let_next_start();
     norm.stage(x, static_cast<const float*>(p.in), p.row_of, p.epsilon);
@@ -46,18 +45,14 @@ __global__ void __launch_bounds__(256) linear_few_kernel(const Params p) {
       stage_row(x, t, row, threadIdx.x, blockDim.x);
     }
   }
-  __syncthreads();
+}
 
-  float acc[4] = {};
-  if (has_rows) dot_part<kKind>(acc, part, x);
-  __syncthreads();  // everyone has read its weights: their memory takes the sums
-  float* sums = reinterpret_cast<float*>(memory);
-  store_part(sums, acc, warp);
-  __syncthreads();
-
+// Adds up the parts of each row of the block's turn, in order, and writes them.
+template <Output kOutput>
+__device__ __forceinline__ void store_rows(const Params& p, const float* sums, int first_row) {
   const int rows_here = p.row_tiles * kTileRows;
   for (int i = threadIdx.x; i < rows_here * p.count; i += blockDim.x) {
-    const int t = i / rows_here, r = i % rows_here, row = blockIdx.x * rows_here + r;
+    const int t = i / rows_here, r = i % rows_here, row = first_row + r;
     if (row >= p.w.rows) continue;
     float sum = 0;
     for (int k = 0; k < p.parts; ++k) {
@@ -70,14 +65,49 @@ __global__ void __launch_bounds__(256) linear_few_kernel(const Params p) {
   }
 }
 
+// Shared memory: the warps' parts, twice where blocks take turns; x; the sums.
+template <TileKind kKind, Input kInput, Output kOutput, bool kTurns>
+__global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p) {
+  extern __shared__ __align__(128) char memory[];
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32, parts_bytes = warps * part_bytes(kKind);
+  Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp % p.parts);
+  const int step = gridDim.x * p.row_tiles, end = p.w.row_tiles();
+  int row_tile = blockIdx.x * p.row_tiles + warp / p.parts;
+  if (row_tile < end) fetch_part<kKind>(p.w, part, row_tile);
+
+  char* after = memory + (kTurns ? 2 : 1) * parts_bytes;
+  const StagedRows x(after, p.count, p.w.cols);
+  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  float* sums = reinterpret_cast<float*>(after + StagedRows::bytes(p.count, p.w.cols));
+  stage_input<kInput>(x, p);
+  __syncthreads();
+
+  for (int first = blockIdx.x * p.row_tiles, turn = 0; first < end; first += step, row_tile += step, ++turn) {
+    const Part present = part;
+    float acc[4] = {};
+    if constexpr (kTurns) {
+      part.shared = memory + (turn + 1) % 2 * parts_bytes + warp * part_bytes(kKind);
+      if (row_tile + step < end) {
+        fetch_part<kKind>(p.w, part, row_tile + step);
+      } else {
+        copy_async_commit();
+      }
+    }
+    if (row_tile < end) dot_part<kKind, kTurns ? 1 : 0>(acc, present, x);
+    store_part(sums + turn % 2 * (warps * kFewRows * kTileRows), acc, warp);
+    __syncthreads();
+    store_rows<kOutput>(p, sums + turn % 2 * (warps * kFewRows * kTileRows), first * kTileRows);
+  }
+}
+
 template <TileKind kKind>
 void launch(LaunchQueue& queue, const Shape& shape, const Params& p, Input input, Output output) {
   if (input == Input::kNormed && output == Output::kBf16) {
-    queue.launch(linear_few_kernel<kKind, Input::kNormed, Output::kBf16>, shape, p);
+    queue.launch(linear_few_kernel<kKind, Input::kNormed, Output::kBf16, false>, shape, p);
   } else if (input == Input::kNormed && output == Output::kFloat) {
-    queue.launch(linear_few_kernel<kKind, Input::kNormed, Output::kFloat>, shape, p);
+    queue.launch(linear_few_kernel<kKind, Input::kNormed, Output::kFloat, true>, shape, p);
   } else {
-    queue.launch(linear_few_kernel<kKind, Input::kPlain, Output::kAdd>, shape, p);
+    queue.launch(linear_few_kernel<kKind, Input::kPlain, Output::kAdd, false>, shape, p);
   }
 }
 
@@ -92,13 +122,18 @@ void linear_few(LaunchQueue& queue, const LinearCall& call) {
   p.out = call.out;
   p.count = static_cast<int32_t>(call.rows);
   p.parts = parts_of(call.w.cols);
-  p.row_tiles = p.parts <= 4 ? 2 : 1;
+  p.row_tiles = call.input == Input::kNormed || p.parts <= 4 ? 2 : 1;
   p.epsilon = call.epsilon;
-  const int warps = p.parts * p.row_tiles;
+  const bool turns = call.output == Output::kFloat;
+  const int warps = p.parts * p.row_tiles, copies = turns ? 2 : 1;
+  const auto blocks = static_cast<unsigned>((call.w.row_tiles() + p.row_tiles - 1) / p.row_tiles);
   Shape shape;
-  shape.blocks = dim3((call.w.row_tiles() + p.row_tiles - 1) / p.row_tiles);
   shape.threads = 32 * warps;
-  shape.shared = warps * part_bytes(call.w.kind) + StagedRows::bytes(p.count, call.w.cols);
+  shape.shared = copies * (warps * part_bytes(call.w.kind) + warps * kFewRows * kTileRows * 4) +
+                 StagedRows::bytes(p.count, call.w.cols);
+  const auto resident =
+      static_cast<unsigned>(std::max<size_t>(1, kSharedOfMultiprocessor / (shape.shared + 1024)));
+  shape.blocks = dim3(turns ? std::min(blocks, resident * kMultiprocessors) : blocks);
   switch (call.w.kind) {
     case TileKind::kQ4:
       return launch<TileKind::kQ4>(queue, shape, p, call.input, call.output);

@@ -1,22 +1,25 @@
-// linear, many rows: out = x W^T on the tensor cores (mma.sync m16n8k16), for dense matrices and, through a
-// tile map, for experts.
+// linear, many rows: out = x W^T on the tensor cores (wgmma), for dense matrices and, through a tile map, for
+// experts.
 //
-// The weights are the left operand (128 of their rows a block), rows of x the right one (kTokens a block): a
-// tile of weights lies in memory as the instruction takes it, so one 16-byte load a lane brings 16 x 64
-// weights, which are expanded to bf16 in registers, used and dropped. Eight warps: four times 32 rows of W,
-// twice kTokens / 2 rows of x. Columns go by in 64s through a ring of stages filled by asynchronous copies.
-// Bytes: W once for each kTokens rows of x, mostly from L2. Rounding: s q + b to bf16 once, x is bf16, sums
-// float32 in order of the columns; so a row's result does not depend on kTokens or on its neighbours.
-// Ceiling: the mma.sync rate, about 60 % of wgmma's.
+// The weights are the left operand, in registers: a tile of weights lies in memory as the instruction takes
+// it, so one 16-byte load a lane brings 16 x 64 weights, which are expanded to bf16, used and dropped. Rows
+// of x are the right operand, in shared memory. A block has 128 rows of W (two groups of four warps, 64 each)
+// and up to 128 rows of x; it multiplies by 32, 64 or 128 of them, whichever holds what there is. Columns go
+// by in 64s through a ring of stages filled by asynchronous copies; a step of 16 columns is expanded while
+// the one before is multiplied. Bytes: W once for each 128 rows of x, mostly from L2. Rounding: s q + b to
+// bf16 once, x is bf16, sums float32 in order of the columns; so a row's result does not depend on its
+// neighbours. Ceiling: the wgmma rate.
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tiles.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace weir::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowTiles = 8;  // of W in a block
-constexpr int kStages = 4;
+constexpr int kTokens = 128;  // of x in a block, at most
+constexpr int kStages = 5;
 
 enum class Target { kBf16, kFloat, kAdd, kActivated };
 
@@ -40,92 +43,68 @@ struct Piece {
   int rows;
 };
 
-template <TileKind kKind, int kTokens>
-struct Stage {
+// Shared memory: the stages' rows of x, then their weights, then their scales.
+template <TileKind kKind>
+struct Ring {
+  static constexpr int kRows = kTokens * kTileCols * 2;
   static constexpr int kWeights = kRowTiles * tile_weight_bytes(kKind);
   static constexpr int kScales = kRowTiles * tile_scale_bytes(kKind);
-  static constexpr int kRows = kTokens * kTileCols * 2;
-  static constexpr int kBytes = kWeights + kScales + kRows;
+  static constexpr int kBytes = kStages * (kRows + kWeights + kScales) + 1024;
+
+  char* memory;  // at a multiple of 1,024 bytes, which the products' addressing needs
+
+  __device__ __forceinline__ explicit Ring(char* shared)
+      : memory(shared + (1024 - shared_address(shared) % 1024) % 1024) {}
+  __device__ __forceinline__ char* rows(int stage) const { return memory + stage * kRows; }
+  __device__ __forceinline__ char* weights(int stage) const {
+    return memory + kStages * kRows + stage * kWeights;
+  }
+  __device__ __forceinline__ char* scales(int stage) const {
+    return memory + kStages * (kRows + kWeights) + stage * kScales;
+  }
 };
 
 // The matrix and rows of a block, and how a stage is filled.
-template <TileKind kKind, int kTokens>
+template <TileKind kKind>
 struct Loader {
-  static constexpr int kRowsPerThread = (kTokens * 8 + kThreads - 1) / kThreads;
-  using S = Stage<kKind, kTokens>;
+  static constexpr int kRowsPerThread = kTokens * 8 / kThreads;
 
   TileMatrix w;
   size_t first_tile;  // of the expert
   int row_tile;
-  const __nv_bfloat16* rows[kRowsPerThread];
+  const __nv_bfloat16* rows[kRowsPerThread];  // null beyond the last
 
-  __device__ __forceinline__ void fetch(char* stage, int group) const {
-    const uint32_t to = shared_address(stage);
-    constexpr int kPerTile = tile_weight_bytes(kKind);
+  // `per_tile` bytes of each of the block's tiles of this group of columns.
+  template <int kPerTile>
+  __device__ __forceinline__ void fetch_tiles(char* to, const char* from, int group) const {
 #pragma unroll
-    for (int at = 16 * threadIdx.x; at < S::kWeights; at += 16 * kThreads) {
+    for (int at = 16 * threadIdx.x; at < kRowTiles * kPerTile; at += 16 * kThreads) {
       const int r = row_tile + at / kPerTile;
       const bool real = r < w.row_tiles();
       const size_t tile = first_tile + static_cast<size_t>(real ? r : 0) * w.groups() + group;
-      copy_async_or_zero(to + at, w.weights + tile * kPerTile + at % kPerTile, real);
+      copy_async_or_zero(shared_address(to) + at, from + tile * kPerTile + at % kPerTile, real);
     }
-    if constexpr (S::kScales > 0) {
-      constexpr int kScale = tile_scale_bytes(kKind);
-      for (int at = 16 * threadIdx.x; at < S::kScales; at += 16 * kThreads) {
-        const int r = row_tile + at / kScale;
-        const bool real = r < w.row_tiles();
-        const size_t tile = first_tile + static_cast<size_t>(real ? r : 0) * w.groups() + group;
-        copy_async_or_zero(to + S::kWeights + at, w.scales + tile * kScale + at % kScale, real);
+  }
+
+  __device__ __forceinline__ void fetch(const Ring<kKind>& ring, int stage, int group, int width) const {
+    if (group < w.groups()) {
+      fetch_tiles<tile_weight_bytes(kKind)>(ring.weights(stage), w.weights, group);
+      if constexpr (tile_scale_bytes(kKind) > 0) {
+        fetch_tiles<tile_scale_bytes(kKind)>(ring.scales(stage), w.scales, group);
+      }
+      const int chunk = threadIdx.x % 8, col = group * kTileCols + 8 * chunk;
+#pragma unroll
+      for (int i = 0; i < kRowsPerThread; ++i) {
+        const int r = threadIdx.x / 8 + i * (kThreads / 8);
+        if (r >= width) break;
+        const bool real = rows[i] != nullptr && col < w.cols;
+        const __nv_bfloat16* from = real ? rows[i] + col : reinterpret_cast<const __nv_bfloat16*>(w.weights);
+        copy_async_or_zero(shared_address(ring.rows(stage)) + 128 * r + 16 * (chunk ^ (r % 8)), from, real);
       }
     }
-    const int chunk = threadIdx.x % 8, col = group * kTileCols + 8 * chunk;
-#pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i) {
-      const int r = threadIdx.x / 8 + i * (kThreads / 8);
-      if (r >= kTokens) continue;
-      const bool real = rows[i] != nullptr && col < w.cols;
-      const __nv_bfloat16* from = real ? rows[i] + col : reinterpret_cast<const __nv_bfloat16*>(w.weights);
-      copy_async_or_zero(to + S::kWeights + S::kScales + 128 * r + 16 * (chunk ^ (r % 8)), from, real);
-    }
+    copy_async_commit();
   }
 };
-
-// acc += the stage's weights times its rows, for one warp.
-template <TileKind kKind, int kTokens>
-__device__ __forceinline__ void multiply_stage(float acc[2][kTokens / 16][4], const char* stage,
-                                               int warp_rows, int warp_tokens, int count) {
-  using S = Stage<kKind, kTokens>;
-  const int lane = threadIdx.x % 32;
-  ExpandedTile<kKind> tiles[2];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int tile = 2 * warp_rows + r;
-    tiles[r].load(stage + tile * tile_weight_bytes(kKind),
-                  stage + S::kWeights + tile * tile_scale_bytes(kKind));
-  }
-  // Two blocks of eight rows of x at once, 16 columns each; the two halves of the warps take turns at 16
-  // rows.
-  const uint32_t rows =
-      shared_address(stage + S::kWeights + S::kScales) + 128 * (16 * warp_tokens + lane / 16 * 8 + lane % 8);
-#pragma unroll
-  for (int step = 0; step < 4; ++step) {
-    uint32_t a[2][4];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) tiles[r].expand(a[r], step);
-    const uint32_t column = 16 * ((2 * step + lane / 8 % 2) ^ (lane % 8));
-#pragma unroll
-    for (int n = 0; n < kTokens / 16; n += 2) {
-      if (16 * (n + warp_tokens) >= count) break;
-      uint32_t b[4];
-      load_matrices(b, rows + 2048 * n + column);
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        multiply_add(acc[r][n], a[r], b[0], b[1]);
-        multiply_add(acc[r][n + 1], a[r], b[2], b[3]);
-      }
-    }
-  }
-}
 
 // One column of a tile's result, for rows i and i + 8 of W.
 template <Target kTarget>
@@ -154,12 +133,53 @@ __device__ __forceinline__ void store(const Params& p, int row_tile, int out_row
   }
 }
 
-template <TileKind kKind, int kTokens, Target kTarget>
+// The block's product, kWidth rows of x wide, and its result.
+//
+// A stage is refilled two turns after its products were issued: when a warp starts turn g it has waited for
+// its products of turn g - 2, and the barrier says that all have.
+template <TileKind kKind, Target kTarget, int kWidth>
+__device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& ring,
+                                         const Loader<kKind>& loader, const int32_t* out_rows) {
+  constexpr int kAhead = kStages - 2;
+  const int groups = p.w.groups(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  float acc[kWidth / 8][4] = {};
+  uint32_t a[2][4];
+  for (int g = 0; g < kAhead; ++g) loader.fetch(ring, g, g, kWidth);
+  for (int g = 0; g < groups; ++g) {
+    copy_async_wait<kAhead - 1>();
+    publish_shared();
+    __syncthreads();
+    loader.fetch(ring, (g + kAhead) % kStages, g + kAhead, kWidth);
+    const int stage = g % kStages;
+    ExpandedTile<kKind> tile;
+    tile.load(ring.weights(stage) + warp * tile_weight_bytes(kKind),
+              ring.scales(stage) + warp * tile_scale_bytes(kKind));
+    const uint64_t rows = describe_rows(shared_address(ring.rows(stage)));
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      tile.expand(a[step % 2], step);
+      products_begin();
+      Product<kWidth>::add(acc, a[step % 2], next_columns(rows, step));
+      products_commit();
+      products_wait<1>();
+    }
+  }
+  products_wait<0>();
+#pragma unroll
+  for (int n = 0; n < kWidth / 8; ++n) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const int out_row = out_rows[8 * n + 2 * (lane % 4) + k];
+      if (out_row >= 0) store<kTarget>(p, loader.row_tile + warp, out_row, acc[n][k], acc[n][2 + k]);
+    }
+  }
+}
+
+template <TileKind kKind, Target kTarget>
 __global__ void __launch_bounds__(kThreads, kKind == TileKind::kQ4 ? 2 : 1)
     linear_many_kernel(const Params p) {
-  extern __shared__ __align__(128) char memory[];
+  extern __shared__ char memory[];
   __shared__ int32_t out_rows[kTokens];
-  using S = Stage<kKind, kTokens>;
   wait_for_previous();
   let_next_start();
 
@@ -177,75 +197,47 @@ __global__ void __launch_bounds__(kThreads, kKind == TileKind::kQ4 ? 2 : 1)
   };
   for (int r = threadIdx.x; r < kTokens; r += kThreads) out_rows[r] = row_of(r);
 
-  Loader<kKind, kTokens> loader;
+  const Ring<kKind> ring(memory);
+  Loader<kKind> loader;
   loader.w = p.w;
   loader.row_tile = blockIdx.x * kRowTiles;
   loader.first_tile = static_cast<size_t>(piece.expert) * p.w.row_tiles() * p.w.groups();
 #pragma unroll
-  for (int i = 0; i < Loader<kKind, kTokens>::kRowsPerThread; ++i) {
-    const int r = threadIdx.x / 8 + i * (kThreads / 8), row = row_of(r);
-    loader.rows[i] =
-        r < kTokens && row >= 0 ? p.in + static_cast<size_t>(row / p.rows_per_input) * p.w.cols : nullptr;
+  for (int i = 0; i < Loader<kKind>::kRowsPerThread; ++i) {
+    const int row = row_of(threadIdx.x / 8 + i * (kThreads / 8));
+    loader.rows[i] = row >= 0 ? p.in + static_cast<size_t>(row / p.rows_per_input) * p.w.cols : nullptr;
   }
-
-  const int groups = p.w.groups(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  float acc[2][kTokens / 16][4] = {};
-  for (int g = 0; g < kStages - 1; ++g) {
-    if (g < groups) loader.fetch(memory + g * S::kBytes, g);
-    copy_async_commit();
-  }
-  for (int g = 0; g < groups; ++g) {
-    copy_async_wait<kStages - 2>();
-    __syncthreads();
-    const int ahead = g + kStages - 1;
-    if (ahead < groups) loader.fetch(memory + ahead % kStages * S::kBytes, ahead);
-    copy_async_commit();
-    multiply_stage<kKind, kTokens>(acc, memory + g % kStages * S::kBytes, warp % 4, warp / 4, piece.rows);
-  }
-
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row_tile = loader.row_tile + 2 * (warp % 4) + r;
-#pragma unroll
-    for (int n = 0; n < kTokens / 16; ++n) {
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const int out_row = out_rows[16 * (n / 2 * 2 + warp / 4) + 8 * (n % 2) + 2 * (lane % 4) + k];
-        if (out_row >= 0) store<kTarget>(p, row_tile, out_row, acc[r][n][k], acc[r][n][2 + k]);
-      }
-    }
+  if (piece.rows > 64) {
+    multiply<kKind, kTarget, 128>(p, ring, loader, out_rows);
+  } else if (piece.rows > 32) {
+    multiply<kKind, kTarget, 64>(p, ring, loader, out_rows);
+  } else {
+    multiply<kKind, kTarget, 32>(p, ring, loader, out_rows);
   }
 }
 
-template <TileKind kKind, int kTokens, Target kTarget>
+template <TileKind kKind, Target kTarget>
 void launch(LaunchQueue& queue, const Params& p, int64_t pieces) {
   Shape shape;
   shape.blocks = dim3((p.w.row_tiles() + kRowTiles - 1) / kRowTiles, static_cast<unsigned>(pieces));
   shape.threads = kThreads;
-  shape.shared = kStages * Stage<kKind, kTokens>::kBytes;
-  queue.launch(linear_many_kernel<kKind, kTokens, kTarget>, shape, p);
+  shape.shared = Ring<kKind>::kBytes;
+  queue.launch(linear_many_kernel<kKind, kTarget>, shape, p);
 }
 
-// 4-bit matrices have three widths; the others, for small and unusual checkpoints, one.
 template <Target kTarget>
-void launch(LaunchQueue& queue, const Params& p, int64_t tokens, int64_t pieces) {
-  if (p.w.kind == TileKind::kQ8) return launch<TileKind::kQ8, 64, kTarget>(queue, p, pieces);
-  if (p.w.kind == TileKind::kBf16) return launch<TileKind::kBf16, 64, kTarget>(queue, p, pieces);
-  if (tokens == 32) return launch<TileKind::kQ4, 32, kTarget>(queue, p, pieces);
-  if (tokens == 64) return launch<TileKind::kQ4, 64, kTarget>(queue, p, pieces);
-  launch<TileKind::kQ4, 128, kTarget>(queue, p, pieces);
-}
-
-int64_t tokens_of_block(TileKind kind, int64_t rows) {
-  if (kind != TileKind::kQ4) return 64;
-  return rows <= 32 ? 32 : rows <= 256 ? 64 : 128;
+void launch(LaunchQueue& queue, const Params& p, int64_t pieces) {
+  switch (p.w.kind) {
+    case TileKind::kQ4:
+      return launch<TileKind::kQ4, kTarget>(queue, p, pieces);
+    case TileKind::kQ8:
+      return launch<TileKind::kQ8, kTarget>(queue, p, pieces);
+    case TileKind::kBf16:
+      return launch<TileKind::kBf16, kTarget>(queue, p, pieces);
+  }
 }
 
 }  // namespace
-
-int64_t expert_tile_rows(TileKind kind, int64_t rows_per_expert) {
-  return rows_per_expert > 64 && kind == TileKind::kQ4 ? 128 : tokens_of_block(kind, rows_per_expert);
-}
 
 void linear_many(LaunchQueue& queue, const LinearCall& call) {
   Params p{};
@@ -255,15 +247,14 @@ void linear_many(LaunchQueue& queue, const LinearCall& call) {
   p.rows = static_cast<int32_t>(call.rows);
   p.out_cols = call.w.rows;
   p.rows_per_input = 1;
-  const int64_t tokens = tokens_of_block(p.w.kind, call.rows);
-  const int64_t pieces = (call.rows + tokens - 1) / tokens;
+  const int64_t pieces = (call.rows + kTokens - 1) / kTokens;
   switch (call.output) {
     case Output::kBf16:
-      return launch<Target::kBf16>(queue, p, tokens, pieces);
+      return launch<Target::kBf16>(queue, p, pieces);
     case Output::kFloat:
-      return launch<Target::kFloat>(queue, p, tokens, pieces);
+      return launch<Target::kFloat>(queue, p, pieces);
     case Output::kAdd:
-      return launch<Target::kAdd>(queue, p, tokens, pieces);
+      return launch<Target::kAdd>(queue, p, pieces);
   }
 }
 
@@ -277,7 +268,7 @@ void experts_up_many(LaunchQueue& queue, const Grouping& grouping, const Experts
   p.tile_count = grouping.tile_count;
   p.out_cols = static_cast<int32_t>(call.experts.intermediate);
   p.rows_per_input = static_cast<int32_t>(call.slots);
-  launch<Target::kActivated>(queue, p, grouping.tile_rows, grouping.max_tiles);
+  launch<Target::kActivated>(queue, p, grouping.max_tiles);
 }
 
 void experts_down_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call,
@@ -291,7 +282,7 @@ void experts_down_many(LaunchQueue& queue, const Grouping& grouping, const Exper
   p.tile_count = grouping.tile_count;
   p.out_cols = call.experts.down.rows;
   p.rows_per_input = 1;
-  launch<Target::kBf16>(queue, p, grouping.tile_rows, grouping.max_tiles);
+  launch<Target::kBf16>(queue, p, grouping.max_tiles);
 }
 
 }  // namespace weir::cuda

@@ -1,12 +1,14 @@
 // Routing: normed = RMSNorm(x), logits = normed router^T, the top_k largest of their softmax renormalised,
 // and the shared expert's gate.
 //
-// Few rows: one cluster of eight blocks, each with 16 to 48 rows of the router (few_rows.cuh), whose weights
+// Few rows: one cluster of eight blocks, each with 32 or 48 rows of the router (few_rows.cuh), whose weights
 // it asks for before the wait. The blocks write their logits into the first one's shared memory, which
 // chooses, one warp a row. So the layer's routing is one launch without a trip through global memory. Bytes:
 // the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest float32.
 // Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
 #include <cooperative_groups.h>
+
+#include <algorithm>
 
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kernels.h"
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   cluster.barrier_arrive();
   const StagedRows x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
-  RowNorm norm(p.gain, p.router.cols);
+  const RowNorm norm(p.gain, p.router.cols);
   wait_for_previous();
   let_next_start();
   norm.stage(x, p.x, nullptr, p.epsilon);
@@ -159,7 +161,7 @@ Params params_of(const RouteCall& call) {
   p.parts = parts_of(call.router.cols);
   p.experts = static_cast<int32_t>(call.experts);
   p.top_k = static_cast<int32_t>(call.top_k);
-  p.row_tiles = (call.router.row_tiles() + kCluster - 1) / kCluster;
+  p.row_tiles = std::max(2, (call.router.row_tiles() + kCluster - 1) / kCluster);  // threads enough to norm
   p.epsilon = call.epsilon;
   return p;
 }

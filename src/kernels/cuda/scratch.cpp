@@ -10,8 +10,8 @@ Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   const size_t assignments = rows * static_cast<size_t>(limits.slots);
   const size_t partial = 8 * static_cast<size_t>(kMaxKvHeads) * kMaxSplits * kMaxGroup * (kHeadDim + 4);
   Scratch s;
-  // A tile has at least 32 rows, and each expert at most one that is not full.
-  s.max_tiles = static_cast<int64_t>(assignments / 32 + experts);
+  // Each expert has at most one tile that is not full.
+  s.max_tiles = static_cast<int64_t>(assignments / kExpertTileRows + experts);
   WEIR_TRY(s.normed, allocate_device(queue, rows * hidden * 2));
   WEIR_TRY(s.router_logits, allocate_device(queue, rows * experts * 4));
   WEIR_TRY(s.counts, allocate_device(queue, experts * 4));
