@@ -1,163 +1,18 @@
-// The loop on the pocket model with the reference steps.
 #include "generate/autoregressive.h"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <filesystem>
-#include <limits>
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 
-#include "generate/defaults.h"
-#include "kernels/observe/forwarding_steps.h"
-#include "kernels/reference/reference_steps.h"
-#include "support/golden.h"
-#include "support/qwen.h"
+#include "generate/pocket_generation.h"
 
-namespace weir {
+namespace weir::test {
 namespace {
 
-using test::Tokens;
-
-constexpr const char* kFolder = "models/pocket-qwen";
-constexpr const char* kGolden = "tests/data/pocket/qwen-mlx-4bit.safetensors";
-
-// Fails every pass from the given one on, as a lost device would.
-class FailingSteps : public ForwardingSteps {
- public:
-  using ForwardingSteps::ForwardingSteps;
-  Status finish() override {
-    if (passes_left == 0) return Error{Code::kDevice, "the device is gone", ""};
-    --passes_left;
-    return ForwardingSteps::finish();
-  }
-  int passes_left = std::numeric_limits<int>::max();
-};
-
-struct Answer {
-  Tokens tokens;
-  std::string text;
-  FinishReason reason = FinishReason::kError;
-  GenerationStatistics statistics;
-  HeldSequence held;
-};
-
-class Autoregressive : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    auto steps = std::make_unique<FailingSteps>(make_reference_steps());
-    steps_ = steps.get();
-    model_ = test::load_qwen(kFolder, std::move(steps), {});
-    auto tokenizer = Tokenizer::load(std::string(kFolder) + "/tokenizer.json");
-    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
-    tokenizer_ = std::make_unique<Tokenizer>(std::move(*tokenizer));
-    golden_ = std::make_unique<test::Golden>(kGolden);
-  }
-  static void TearDownTestSuite() {
-    golden_.reset();
-    tokenizer_.reset();
-    model_.reset();
-  }
-  void SetUp() override { ASSERT_TRUE(model_ && tokenizer_ && golden_); }
-  void TearDown() override { steps_->passes_left = std::numeric_limits<int>::max(); }
-
-  static Tokens prompt(int k) { return golden_->ints("prompt." + std::to_string(k)); }
-
-  // Greedy, until the model ends its answer.
-  static GenerationRequest request(int k) {
-    GenerationRequest request;
-    request.prompt = prompt(k);
-    request.sampling.temperature = 0;
-    request.end_tokens = {1355, 1357};
-    request.max_tokens = 128;
-    return request;
-  }
-
-  // So hot that tokens are really drawn: the model is sure of most of them.
-  static GenerationRequest sampled_request(int k) {
-    GenerationRequest sampled = request(k);
-    sampled.sampling.temperature = 8;
-    sampled.sampling.top_k = 20;
-    sampled.sampling.top_p = 0.95f;
-    sampled.sampling.seed = 99;
-    sampled.max_tokens = 12;
-    sampled.end_tokens.clear();
-    return sampled;
-  }
-
-  static std::unique_ptr<Generation> start(GenerationRequest request, HeldSequence held = {},
-                                           GenerationCallbacks callbacks = {}) {
-    auto generation =
-        Generation::start(*model_, *tokenizer_, std::move(request), std::move(callbacks), std::move(held));
-    EXPECT_TRUE(generation.ok()) << generation.error().message;
-    return generation.ok() ? std::move(*generation) : nullptr;
-  }
-
-  static Answer finish(Generation& generation) {
-    const Status status = generation.run();
-    EXPECT_TRUE(status.ok()) << status.error().message;
-    Answer answer;
-    answer.tokens.assign(generation.answer().begin(), generation.answer().end());
-    answer.text = generation.text();
-    answer.reason = generation.finish_reason();
-    answer.statistics = generation.statistics();
-    answer.held = generation.release();
-    return answer;
-  }
-
-  static Answer generate(GenerationRequest request, HeldSequence held = {},
-                         GenerationCallbacks callbacks = {}) {
-    const auto generation = start(std::move(request), std::move(held), std::move(callbacks));
-    return generation ? finish(*generation) : Answer{};
-  }
-
-  static FailingSteps* steps_;
-  static std::unique_ptr<qwen::Model> model_;
-  static std::unique_ptr<Tokenizer> tokenizer_;
-  static std::unique_ptr<test::Golden> golden_;
-};
-
-FailingSteps* Autoregressive::steps_ = nullptr;
-std::unique_ptr<qwen::Model> Autoregressive::model_;
-std::unique_ptr<Tokenizer> Autoregressive::tokenizer_;
-std::unique_ptr<test::Golden> Autoregressive::golden_;
-
-void expect_same_bytes(const Buffer& a, const Buffer& b) {
-  ASSERT_EQ(a.bytes(), b.bytes());
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.bytes()), 0);
-}
-
-void expect_same_sequence(const HeldSequence& a, const HeldSequence& b) {
-  EXPECT_EQ(a.tokens, b.tokens);
-  EXPECT_EQ(a.state.position, b.state.position);
-  EXPECT_EQ(static_cast<int64_t>(a.tokens.size()), a.state.position);
-  ASSERT_EQ(a.state.delta.size(), b.state.delta.size());
-  for (size_t i = 0; i < a.state.delta.size(); ++i) {
-    expect_same_bytes(a.state.delta[i].recurrent, b.state.delta[i].recurrent);
-    expect_same_bytes(a.state.delta[i].conv, b.state.delta[i].conv);
-  }
-  ASSERT_EQ(a.state.kv.size(), b.state.kv.size());
-  for (size_t i = 0; i < a.state.kv.size(); ++i) {
-    ASSERT_EQ(a.state.kv[i].pages.size(), b.state.kv[i].pages.size());
-    for (size_t p = 0; p < a.state.kv[i].pages.size(); ++p) {
-      expect_same_bytes(a.state.kv[i].pages[p], b.state.kv[i].pages[p]);
-    }
-  }
-}
-
-void expect_same_answer(const Answer& a, const Answer& b) {
-  EXPECT_EQ(a.tokens, b.tokens);
-  EXPECT_EQ(a.text, b.text);
-  EXPECT_EQ(a.reason, b.reason);
-  expect_same_sequence(a.held, b.held);
-}
-
-Tokens joined(const Tokens& a, const Tokens& b) {
-  Tokens both = a;
-  both.insert(both.end(), b.begin(), b.end());
-  return both;
-}
+using Autoregressive = PocketGeneration;
 
 TEST_F(Autoregressive, GreedyAnswersEqualTheReferenceImplementations) {
   for (const int k : {0, 1}) {
@@ -458,4 +313,4 @@ TEST_F(Autoregressive, PenaltiesSeeThePromptAndTheAnswer) {
 }
 
 }  // namespace
-}  // namespace weir
+}  // namespace weir::test
