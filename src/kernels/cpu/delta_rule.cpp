@@ -64,15 +64,14 @@ class DeltaRule {
     const Range mine = part_of(w_.channels(), thread, threads_, 16);
     const int64_t kept = w_.taps - 1;
     for (const Segment& segment : batch_.segments) {
+      if (segment.rows == 0) continue;
       const ConvInput in = conv_input(segment);
       float* carried = state_of(segment).conv.floats();
       for (int64_t j = 0; j < kept; ++j) {  // ascending: a row is read before it is overwritten
         const int64_t row = segment.rows - kept + j;
         const float* from =
             row >= 0 ? in.rows + row * in.row_stride : in.carried + (kept + row) * in.channels;
-        if (segment.rows > 0) {
-          std::copy(from + mine.begin, from + mine.end, carried + j * in.channels + mine.begin);
-        }
+        std::copy(from + mine.begin, from + mine.end, carried + j * in.channels + mine.begin);
       }
     }
   }
