@@ -57,6 +57,15 @@ GenerationRequest request_of(const Engine& engine, const TurnOptions& options, s
 
 }  // namespace
 
+Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags, bool think) {
+  TurnOptions turn;
+  WEIR_TRY(turn.sampling, flags.over(engine.defaults.sampling));
+  turn.stop = flags.stop;
+  turn.max_tokens = flags.max_tokens;
+  turn.think = think;
+  return turn;
+}
+
 Message message(Role role, std::string text) {
   Message m;
   m.role = role;

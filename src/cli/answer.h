@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "chat/message.h"
 #include "cli/engine.h"
+#include "cli/options.h"
 #include "generate/autoregressive.h"
 #include "generate/generation.h"
 #include "generate/sampling.h"
@@ -23,6 +25,9 @@ struct TurnOptions {
   bool think = true;
   uint32_t sequence = 0;  // tells apart answers drawn with one seed
 };
+
+// What the flags and, for those not given, the model's defaults ask for. Error: kInvalidArgument.
+Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags, bool think);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {

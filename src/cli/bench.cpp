@@ -1,6 +1,7 @@
 // weir bench: tokens per second, and bytes per second beside what the memory can deliver.
 #include <fmt/format.h>
 
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include "cli/engine.h"
 #include "cli/exit_code.h"
 #include "cli/json_report.h"
+#include "cli/model_folder.h"
 #include "cli/options.h"
 #include "cli/quantity.h"
 #include "cli/verbs.h"

@@ -65,11 +65,7 @@ std::optional<Input> read_input(LineReader& reader) {
 
 Result<ChatSession> start(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
-  TurnOptions turn;
-  WEIR_TRY(turn.sampling, options.sampling.over(engine.defaults.sampling));
-  turn.stop = options.sampling.stop;
-  turn.max_tokens = options.sampling.max_tokens;
-  turn.think = options.think;
+  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.think));
   std::optional<Bandwidth> machine;
   if (options.stats) {
     WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));

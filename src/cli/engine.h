@@ -7,8 +7,10 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/options.h"
 #include "generate/defaults.h"
+#include "kernels/steps.h"
 #include "models/qwen/model.h"
 #include "text/tokenizer.h"
 
@@ -23,7 +25,14 @@ struct Engine {
   std::unique_ptr<qwen::Model> model;
 };
 
-// Finds the model, then reads tokenizer, defaults and weights, with a progress bar on a terminal.
+// The backend that the flags ask for. The pool must outlive the steps.
+Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool);
+
+// Packs the weights, with a progress bar on a terminal.
+Result<std::unique_ptr<qwen::Model>> load_model(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
+                                                const BackendOptions& options);
+
+// Finds the model, then reads tokenizer, defaults and weights.
 Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend);
 
 }  // namespace weir::cli

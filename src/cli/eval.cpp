@@ -172,12 +172,9 @@ Result<int> eval(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
   const auto all = static_cast<int64_t>(set.problems.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, all) : all;
-  TurnOptions turn;
-  WEIR_TRY(turn.sampling, options.sampling.over(engine.defaults.sampling));
+  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.think));
   if (!options.sampling.seed) turn.sampling.seed = 0;  // an evaluation can be repeated and resumed
-  turn.stop = options.sampling.stop;
-  turn.max_tokens = options.sampling.max_tokens > 0 ? options.sampling.max_tokens : kDefaultMaxTokens;
-  turn.think = options.think;
+  if (turn.max_tokens == 0) turn.max_tokens = kDefaultMaxTokens;
 
   const Report settings = settings_of(options, engine, turn, set.hash);
   WEIR_TRY(EvalLog log, EvalLog::open(options.out, settings));

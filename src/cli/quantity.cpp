@@ -9,38 +9,19 @@
 namespace weir::cli {
 namespace {
 
-constexpr int64_t kKilo = 1000, kMega = 1000 * kKilo, kGiga = 1000 * kMega;
-constexpr int64_t kKibi = 1024, kMebi = 1024 * kKibi, kGibi = 1024 * kMebi;
-
-struct Unit {
-  std::string_view name;
-  int64_t factor;
-};
-
-constexpr std::array<Unit, 18> kUnits{{{"", 1},
-                                       {"B", 1},
-                                       {"k", kKilo},
-                                       {"m", kMega},
-                                       {"g", kGiga},
-                                       {"kB", kKilo},
-                                       {"KB", kKilo},
-                                       {"MB", kMega},
-                                       {"GB", kGiga},
-                                       {"K", kKibi},
-                                       {"M", kMebi},
-                                       {"G", kGibi},
-                                       {"Ki", kKibi},
-                                       {"Mi", kMebi},
-                                       {"Gi", kGibi},
-                                       {"KiB", kKibi},
-                                       {"MiB", kMebi},
-                                       {"GiB", kGibi}}};
-
+// 0 for what is no unit.
 int64_t factor_of(std::string_view unit) {
-  for (const Unit& known : kUnits) {
-    if (known.name == unit) return known.factor;
-  }
-  return 0;
+  const bool in_bytes = unit.ends_with('B');
+  if (in_bytes) unit.remove_suffix(1);
+  if (unit.empty()) return 1;
+  const bool has_i = unit.ends_with('i');
+  if (has_i) unit.remove_suffix(1);
+  const size_t letter = unit.size() == 1 ? std::string_view("kmgKMG").find(unit[0]) : std::string_view::npos;
+  if (letter == std::string_view::npos) return 0;
+  const int64_t step = has_i || (letter >= 3 && !in_bytes) ? 1024 : 1000;
+  int64_t factor = step;
+  for (size_t power = 0; power < letter % 3; ++power) factor *= step;
+  return factor;
 }
 
 Error not_a_quantity(std::string_view text) {

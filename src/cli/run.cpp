@@ -47,11 +47,7 @@ Result<int> run(const Options& options) {
                  "put the question behind `weir run`, or - to read it from stdin"};
   }
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
-  TurnOptions turn;
-  WEIR_TRY(turn.sampling, options.sampling.over(engine.defaults.sampling));
-  turn.stop = options.sampling.stop;
-  turn.max_tokens = options.sampling.max_tokens;
-  turn.think = options.think;
+  WEIR_TRY(const TurnOptions turn, turn_options(engine, options.sampling, options.think));
 
   const InterruptScope interrupt;
   TurnView view;

@@ -21,5 +21,6 @@ Verb add_inspect(CLI::App& app);
 Verb add_tokenize(CLI::App& app);
 Verb add_doctor(CLI::App& app);
 Verb add_eval(CLI::App& app);
+Verb add_bench(CLI::App& app);
 
 }  // namespace weir::cli
