@@ -5,4 +5,7 @@ foreach(program check bench)
   target_link_libraries(weir_device_${program} PRIVATE weir_models)
 endforeach()
 target_sources(weir_device_check PRIVATE device/check_models.cpp device/check_steps.cpp)
-target_sources(weir_device_bench PRIVATE device/step_bench.cpp)
+target_sources(weir_device_bench PRIVATE device/launch_floor.cu device/step_bench.cpp)
+set_target_properties(weir_device_bench PROPERTIES CUDA_ARCHITECTURES OFF CUDA_STANDARD 20)
+target_compile_options(weir_device_bench PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:-O3 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a>)

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/synthetic.h"
+#include "device/launch_floor.h"
 #include "device/random_weights.h"
 #include "device/step_bench.h"
 #include "kernels/cuda/cuda_steps.h"
@@ -167,6 +168,7 @@ int run(int64_t layers, int64_t long_context, bool only_once) {
   }
   const double peak = copy_peak();
   std::printf("%s, copy peak %.0f GB/s (read and written)\n", (*steps)->name().c_str(), peak * 1e-9);
+  if (!only_once) print_launch_floor();
   double start = now();
   auto checkpoint = synthetic_checkpoint("synthetic:qwen3.6-35b-a3b,layers=" + std::to_string(layers));
   if (!checkpoint.ok()) return std::printf("%s\n", checkpoint.error().message.c_str()), 1;

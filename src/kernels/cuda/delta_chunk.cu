@@ -109,8 +109,9 @@ __device__ __forceinline__ void write_solve(ChunkFactors& out, const WarpMemory&
 
 __global__ void __launch_bounds__(32 * kWarps) delta_chunk_kernel(const DeltaManyParams p) {
   __shared__ WarpMemory memory[kWarps];
+  // The scan is not let in early: its few blocks would settle side by side wherever this kernel leaves room
+  // first, instead of one on each multiprocessor.
   wait_for_previous();
-  let_next_start();
   WarpMemory& m = memory[threadIdx.x / 32];
   const SegmentInfo segment = p.pass.segments[blockIdx.z];
   const int first = static_cast<int>(blockIdx.x) * kChunkRows,

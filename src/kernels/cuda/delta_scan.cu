@@ -16,7 +16,8 @@
 namespace weir::cuda {
 namespace {
 
-constexpr int kThreads = 64;
+constexpr int kThreads = 128;
+constexpr int kCarriers = 64;  // the last two warps
 constexpr int kColumns = 32;
 constexpr int kStages = 4;
 
@@ -42,35 +43,57 @@ __device__ __forceinline__ uint32_t piece_at(int row, int piece) {
   return 256 * row + 16 * (piece ^ (row % 8));
 }
 
-__device__ __forceinline__ void fetch(Stage& stage, const DeltaManyParams& p, const Place& at, int chunk) {
-  const int first = chunk * kChunkRows;
-  if (first < at.rows) {
-    const uint32_t q = shared_address(stage.q), k = shared_address(stage.k);
-#pragma unroll
-    for (int i = threadIdx.x; i < kChunkRows * 16; i += kThreads) {
-      const int r = i / 16, piece = i % 16;
-      const bool real = first + r < at.rows;
-      const __nv_bfloat16* row = p.convolved +
-                                 static_cast<size_t>(at.first_row + (real ? first + r : 0)) * p.channels() +
-                                 at.key_head * kDeltaDim + 8 * piece;
-      copy_async_or_zero(q + piece_at(r, piece), row, real);
-      copy_async_or_zero(k + piece_at(r, piece), row + p.keys(), real);
-    }
-    const int r = threadIdx.x / 4, piece = threadIdx.x % 4;
-    const bool real = first + r < at.rows;
-    copy_async_or_zero(shared_address(&stage.v[r][8 * piece]),
-                       p.convolved +
-                           static_cast<size_t>(at.first_row + (real ? first + r : 0)) * p.channels() +
-                           2 * p.keys() + at.head * kDeltaDim + at.column + 8 * piece,
-                       real);
-    const char* factors =
-        reinterpret_cast<const char*>(p.factors + (at.first_chunk + chunk) * p.value_heads + at.head);
-    for (int i = 16 * threadIdx.x; i < static_cast<int>(sizeof(ChunkFactors)); i += 16 * kThreads) {
-      copy_async(shared_address(&stage.factors) + i, factors + i);
-    }
+// What a carrier thread copies of each chunk: a 16-byte piece of q and of k in four rows, one of v, one or
+// two of the factors. Its sources move on by whole chunks.
+struct Carrier {
+  const __nv_bfloat16* q;
+  const __nv_bfloat16* v;
+  const char* factors;
+  size_t row_stride;  // elements
+  size_t k_offset;
+  size_t factor_stride;  // bytes
+  int thread;
+  int rows;  // left
+
+  __device__ __forceinline__ Carrier(const DeltaManyParams& p, const Place& at) {
+    thread = threadIdx.x - (kThreads - kCarriers);
+    rows = at.rows;
+    row_stride = p.channels();
+    k_offset = p.keys();
+    q = p.convolved + (at.first_row + thread / 16) * row_stride + at.key_head * kDeltaDim + thread % 16 * 8;
+    v = p.convolved + (at.first_row + thread / 4) * row_stride + 2 * p.keys() + at.head * kDeltaDim +
+        at.column + thread % 4 * 8;
+    factors =
+        reinterpret_cast<const char*>(p.factors + at.first_chunk * p.value_heads + at.head) + 16 * thread;
+    factor_stride = p.value_heads * sizeof(ChunkFactors);
   }
-  copy_async_commit();
-}
+
+  __device__ __forceinline__ void fetch(Stage& stage) {
+    if (rows > 0) {
+      const uint32_t q_to = shared_address(stage.q), k_to = shared_address(stage.k);
+#pragma unroll
+      for (int i = 0; i < kChunkRows / 4; ++i) {
+        const int r = thread / 16 + 4 * i;
+        const __nv_bfloat16* from = q + (r < rows ? 4 * i * row_stride : 0);
+        copy_async_or_zero(q_to + piece_at(r, thread % 16), from, r < rows);
+        copy_async_or_zero(k_to + piece_at(r, thread % 16), from + k_offset, r < rows);
+      }
+      const int r = thread / 4;
+      copy_async_or_zero(shared_address(&stage.v[r][thread % 4 * 8]), r < rows ? v : q, r < rows);
+#pragma unroll
+      for (int at = 0; at < static_cast<int>(sizeof(ChunkFactors)); at += 16 * kCarriers) {
+        if (at + 16 * thread < static_cast<int>(sizeof(ChunkFactors))) {
+          copy_async(shared_address(&stage.factors) + at + 16 * thread, factors + at);
+        }
+      }
+      q += kChunkRows * row_stride;
+      v += kChunkRows * row_stride;
+      factors += factor_stride;
+      rows -= kChunkRows;
+    }
+    copy_async_commit();
+  }
+};
 
 // Accumulators [16, 16] as a left operand.
 __device__ __forceinline__ void as_operand(uint32_t a[4], const float low[4], const float high[4]) {
@@ -89,22 +112,21 @@ __device__ __forceinline__ void multiply_factor(float c[2][4], const uint32_t a[
   multiply_add(c[1], a, r[2], r[3]);
 }
 
-// recalled = S^T K^T, asked = S^T Q^T, [16 columns, 16 rows] each.
-__device__ __forceinline__ void ask_state(float recalled[2][4], float asked[2][4], const float s[16][4],
-                                          const Stage& stage) {
+// out = S^T B^T, [16 columns, 16 rows], B the chunk's k or q; two chains of products a result, added at the
+// end.
+__device__ __forceinline__ void ask_state(float out[2][4], const uint32_t s[8][4], uint32_t rows) {
   const int lane = threadIdx.x % 32, row = lane % 8 + lane / 16 * 8;
-  const uint32_t q = shared_address(stage.q), k = shared_address(stage.k);
+  float odd[2][4] = {};
 #pragma unroll
   for (int step = 0; step < 8; ++step) {
-    uint32_t a[4], b[4];
-    as_operand(a, s[2 * step], s[2 * step + 1]);
-    load_matrices(b, k + piece_at(row, 2 * step + lane / 8 % 2));
-    multiply_add(recalled[0], a, b[0], b[1]);
-    multiply_add(recalled[1], a, b[2], b[3]);
-    load_matrices(b, q + piece_at(row, 2 * step + lane / 8 % 2));
-    multiply_add(asked[0], a, b[0], b[1]);
-    multiply_add(asked[1], a, b[2], b[3]);
+    uint32_t b[4];
+    load_matrices(b, rows + piece_at(row, 2 * step + lane / 8 % 2));
+    float(*to)[4] = step % 2 == 0 ? out : odd;
+    multiply_add(to[0], s[step], b[0], b[1]);
+    multiply_add(to[1], s[step], b[2], b[3]);
   }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) out[0][c] += odd[0][c], out[1][c] += odd[1][c];
 }
 
 // S^T = decay S^T + a K, a [16 columns, 16 rows].
@@ -127,7 +149,11 @@ __device__ __forceinline__ void run_chunk(float s[16][4], const Stage& stage, __
                                           size_t stride, int count) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, i = lane / 4, t = lane % 4;
   float recalled[2][4] = {}, asked[2][4] = {}, news[2][4] = {};
-  ask_state(recalled, asked, s, stage);
+  uint32_t operand[8][4];
+#pragma unroll
+  for (int step = 0; step < 8; ++step) as_operand(operand[step], s[2 * step], s[2 * step + 1]);
+  ask_state(recalled, operand, shared_address(stage.k));
+  ask_state(asked, operand, shared_address(stage.q));
   float decay[2][2], rest[2][2];
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -179,7 +205,16 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
                  segment.rows,
                  static_cast<size_t>(first_chunk(segment.first_row, blockIdx.z))};
   const int chunks = (segment.rows + kChunkRows - 1) / kChunkRows;
-  for (int c = 0; c < kStages - 1; ++c) fetch(stages[c], p, at, c);
+  if (threadIdx.x >= kThreads - kCarriers) {
+    Carrier carrier(p, at);
+    for (int c = 0; c < kStages - 1; ++c) carrier.fetch(stages[c]);
+    for (int c = 0; c < chunks; ++c) {
+      copy_async_wait<kStages - 2>();
+      __syncthreads();  // stage c is full, and stage c - 1 read
+      carrier.fetch(stages[(c + kStages - 1) % kStages]);
+    }
+    return;
+  }
 
   // Accumulator register c of block n: column i (+ 8), key 8 n + 2 t (+ 1).
   const int lane = threadIdx.x % 32;
@@ -198,9 +233,7 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
   const size_t stride = static_cast<size_t>(p.value_heads) * kDeltaDim;
   __nv_bfloat16* out = p.mixed + segment.first_row * stride + head * kDeltaDim + at.column;
   for (int c = 0; c < chunks; ++c) {
-    copy_async_wait<kStages - 2>();
     __syncthreads();
-    fetch(stages[(c + kStages - 1) % kStages], p, at, c + kStages - 1);
     run_chunk(s, stages[c % kStages], out + static_cast<size_t>(c) * kChunkRows * stride, stride,
               segment.rows - c * kChunkRows);
   }

@@ -3,12 +3,12 @@
 //
 // The weights are the left operand, in registers: a tile of weights lies in memory as the instruction takes
 // it, so one 16-byte load a lane brings 16 x 64 weights, which are expanded to bf16, used and dropped. Rows
-// of x are the right operand, in shared memory. A block has 128 rows of W (two groups of four warps, 64 each)
-// and up to 128 rows of x; it multiplies by 32, 64 or 128 of them, whichever holds what there is. Columns go
-// by in 64s through a ring of stages filled by asynchronous copies; a step of 16 columns is expanded while
-// the one before is multiplied. Bytes: W once for each 128 rows of x, mostly from L2. Rounding: s q + b to
-// bf16 once, x is bf16, sums float32 in order of the columns; so a row's result does not depend on its
-// neighbours. Ceiling: the wgmma rate.
+// of x are the right operand, in shared memory. A block has 256 rows of W (four groups of four warps, 64
+// each) and up to 128 rows of x; it multiplies by 32, 64 or 128 of them, whichever holds what there is.
+// Columns go by in 64s through a ring of stages filled by asynchronous copies; a step of 16 columns is
+// expanded while the one before is multiplied. Bytes: W once for each 128 rows of x, mostly from L2.
+// Rounding: s q + b to bf16 once, x is bf16, sums float32 in order of the columns; so a row's result does not
+// depend on its neighbours. Ceiling: the wgmma rate.
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tiles.cuh"
 #include "kernels/cuda/wgmma.cuh"
@@ -16,10 +16,9 @@
 namespace weir::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kRowTiles = 8;  // of W in a block
-constexpr int kTokens = 128;  // of x in a block, at most
-constexpr int kStages = 5;
+constexpr int kThreads = 512;
+constexpr int kRowTiles = 16;  // of W in a block, one a warp
+constexpr int kTokens = 128;   // of x in a block, at most
 
 enum class Target { kBf16, kFloat, kAdd, kActivated };
 
@@ -46,6 +45,7 @@ struct Piece {
 // Shared memory: the stages' rows of x, then their weights, then their scales.
 template <TileKind kKind>
 struct Ring {
+  static constexpr int kStages = kKind == TileKind::kBf16 ? 4 : 5;
   static constexpr int kRows = kTokens * kTileCols * 2;
   static constexpr int kWeights = kRowTiles * tile_weight_bytes(kKind);
   static constexpr int kScales = kRowTiles * tile_scale_bytes(kKind);
@@ -140,7 +140,7 @@ __device__ __forceinline__ void store(const Params& p, int row_tile, int out_row
 template <TileKind kKind, Target kTarget, int kWidth>
 __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& ring,
                                          const Loader<kKind>& loader, const int32_t* out_rows) {
-  constexpr int kAhead = kStages - 2;
+  constexpr int kStages = Ring<kKind>::kStages, kAhead = kStages - 2;
   const int groups = p.w.groups(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   float acc[kWidth / 8][4] = {};
   uint32_t a[2][4];
@@ -176,8 +176,7 @@ __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& rin
 }
 
 template <TileKind kKind, Target kTarget>
-__global__ void __launch_bounds__(kThreads, kKind == TileKind::kQ4 ? 2 : 1)
-    linear_many_kernel(const Params p) {
+__global__ void __launch_bounds__(kThreads, 1) linear_many_kernel(const Params p) {
   extern __shared__ char memory[];
   __shared__ int32_t out_rows[kTokens];
   wait_for_previous();
