@@ -63,6 +63,27 @@ def last_number(answer):
     return re.findall(r"-?\d+", answer)[-1]
 
 
+class Bench(WeirTest):
+    def test_speeds_bytes_and_shares_agree(self):
+        out = self.report("bench", "--prompt", "20", "--generate", "4", "--repeats", "3")
+        decode = out["decode"]
+        speed = decode["tokens_per_second"]
+        self.assertTrue(0 < speed["slowest"] <= speed["median"] <= speed["fastest"])
+        self.assertAlmostEqual(decode["gigabytes_per_second"], speed["median"] * decode["bytes_per_token"] / 1e9)
+        self.assertAlmostEqual(decode["share_of_measured_bandwidth"],
+                               decode["gigabytes_per_second"] / out["read_gigabytes_per_second"])
+        names = {step["step"] for step in decode["steps"]}
+        self.assertEqual(names, {"embed", "norm_project", "attend", "delta_rule", "project_add", "norm_route",
+                                 "experts_up", "experts_down_add", "norm_head"})
+        # Head: [1408, 256] in 4 bits with scales and biases is 202,752 bytes, and 1408 logits are 5,632 more.
+        head = next(step for step in decode["steps"] if step["step"] == "norm_head")
+        self.assertEqual(head["bytes_per_token"], 202752 + 5632)
+
+    def test_counts_of_nothing_are_refused(self):
+        for flag in ("--prompt", "--generate", "--repeats"):
+            self.fails(2, "bench", flag, "0", says=[flag])
+
+
 class Eval(WeirTest):
     def evaluate(self, *arguments, **options):
         return self.report("eval", PROBLEMS, *GREEDY, *arguments, **options)
