@@ -159,63 +159,84 @@ __device__ __forceinline__ Part part_of(const TileMatrix& w, char* shared, int p
 // Asks for the part's weights of row tile `row_tile`.
 template <TileKind kKind>
 __device__ __forceinline__ void fetch_part(const TileMatrix& w, const Part& part, int row_tile) {
+  constexpr int kTileBytes = tile_weight_bytes(kKind), kScaleBytes = tile_scale_bytes(kKind);
   const int lane = threadIdx.x % 32;
   const size_t tile = static_cast<size_t>(row_tile) * w.groups() + part.first_tile;
-  const char* weights = w.weights + tile * tile_weight_bytes(kKind);
+  const char* weights = w.weights + tile * kTileBytes;
   const uint32_t to = shared_address(part.shared);
-  const int bytes = part.tiles * tile_weight_bytes(kKind);
+  if constexpr (kScaleBytes > 0) {
+    const char* scales = w.scales + tile * kScaleBytes;
 #pragma unroll
-  for (int at = 0; at < kPartTiles * tile_weight_bytes(kKind); at += 512) {
-    if (at < bytes) copy_async(to + at + 16 * lane, weights + at + 16 * lane);
-  }
-  if constexpr (tile_scale_bytes(kKind) > 0) {
-    const char* scales = w.scales + tile * tile_scale_bytes(kKind);
-    const uint32_t scales_to = to + kPartTiles * tile_weight_bytes(kKind);
-    const int scale_bytes = part.tiles * tile_scale_bytes(kKind);
-#pragma unroll
-    for (int at = 0; at < kPartTiles * tile_scale_bytes(kKind); at += 512) {
-      if (at + 16 * lane < scale_bytes) copy_async(scales_to + at + 16 * lane, scales + at + 16 * lane);
+    for (int at = 0; at < kPartTiles * kScaleBytes; at += 512) {
+      const int mine = at + 16 * lane;
+      if (mine < part.tiles * kScaleBytes) copy_async(to + kPartTiles * kTileBytes + mine, scales + mine);
     }
+  }
+#pragma unroll
+  for (int at = 0; at < kPartTiles * kTileBytes; at += 512) {
+    if (at < part.tiles * kTileBytes) copy_async(to + at + 16 * lane, weights + at + 16 * lane);
   }
   copy_async_commit();
 }
 
-// A whole part has a loop without exits, so that its tiles' chains of products run side by side.
-template <TileKind kKind, bool kWhole>
-__device__ __forceinline__ void dot_tiles(float acc[4], const Part& part, uint32_t address, uint32_t step,
-                                          const float* sums0, const float* sums1) {
-  const char* scales = part.shared + kPartTiles * tile_weight_bytes(kKind);
+// Where a lane reads x for the right operand, and the sums of its two columns.
+struct Operand {
+  uint32_t address;
+  uint32_t step;  // bytes for 32 columns; 0 where the lane reads zeros
+  const float* sums0;
+  const float* sums1;
+
+  __device__ __forceinline__ Operand(const StagedRows& x, const Part& part) {
+    const int lane = threadIdx.x % 32, token = lane % 8, t = lane % 4;
+    const bool real = token < x.count;
+    address =
+        real ? shared_address(x.rows) + token * x.stride + part.first_tile * 2 * kTileCols + 16 * (lane / 8)
+             : shared_address(x.zero());
+    step = real ? 64 : 0;
+    sums0 = x.sums + min(2 * t, x.count - 1) * x.sum_stride + 2 * part.first_tile;
+    sums1 = x.sums + min(2 * t + 1, x.count - 1) * x.sum_stride + 2 * part.first_tile;
+  }
+};
+
+// Tiles of a part side by side, so that their chains of products overlap.
+template <TileKind kKind, int kTiles>
+__device__ __forceinline__ void dot_tiles(float acc[4], const Part& part, const Operand& x, int first) {
+  const char* scales = part.shared + kPartTiles * tile_weight_bytes(kKind) + first * tile_scale_bytes(kKind);
+  DotTile<kKind> tiles[kTiles];
 #pragma unroll
-  for (int tile = 0; tile < kPartTiles; ++tile) {
-    if (!kWhole && tile >= part.tiles) break;
-    uint32_t b[8];
-    load_matrices(b, address + 2 * tile * step);
-    load_matrices(b + 4, address + (2 * tile + 1) * step);
-    dot_tile<kKind>(acc, part.shared + tile * tile_weight_bytes(kKind),
-                    scales + tile * tile_scale_bytes(kKind), b,
-                    *reinterpret_cast<const float2*>(sums0 + 2 * tile),
-                    *reinterpret_cast<const float2*>(sums1 + 2 * tile));
+  for (int i = 0; i < kTiles; ++i) {
+    tiles[i].load(part.shared + (first + i) * tile_weight_bytes(kKind));
+    load_matrices(tiles[i].b, x.address + 2 * (first + i) * x.step);
+    load_matrices(tiles[i].b + 4, x.address + (2 * (first + i) + 1) * x.step);
+  }
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) tiles[i].multiply(step);
+  }
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    tiles[i].add_to(acc, scales + i * tile_scale_bytes(kKind),
+                    *reinterpret_cast<const float2*>(x.sums0 + 2 * (first + i)),
+                    *reinterpret_cast<const float2*>(x.sums1 + 2 * (first + i)));
   }
 }
 
 // acc[16, 8] = the part's weights times the staged rows. Waits for the warp's own copies, but for the latest
-// `kPending` groups.
-template <TileKind kKind, int kPending = 0>
+// `kLater` fetches.
+template <TileKind kKind, int kLater = 0>
 __device__ __forceinline__ void dot_part(float acc[4], const Part& part, const StagedRows& x) {
-  const int lane = threadIdx.x % 32, token = lane % 8, t = lane % 4;
-  copy_async_wait<kPending>();
+  constexpr int kSide = 2;  // more would cost registers, and with them blocks on a multiprocessor
+  copy_async_wait<kLater>();
   __syncwarp();
-  const bool real = token < x.count;
-  const uint32_t address =
-      real ? shared_address(x.rows) + token * x.stride + part.first_tile * 2 * kTileCols + 16 * (lane / 8)
-           : shared_address(x.zero());
-  const float* sums0 = x.sums + min(2 * t, x.count - 1) * x.sum_stride + 2 * part.first_tile;
-  const float* sums1 = x.sums + min(2 * t + 1, x.count - 1) * x.sum_stride + 2 * part.first_tile;
+  const Operand operand(x, part);
   acc[0] = acc[1] = acc[2] = acc[3] = 0;
   if (part.tiles == kPartTiles) {
-    dot_tiles<kKind, true>(acc, part, address, real ? 64 : 0, sums0, sums1);
+#pragma unroll
+    for (int first = 0; first < kPartTiles; first += kSide)
+      dot_tiles<kKind, kSide>(acc, part, operand, first);
   } else {
-    dot_tiles<kKind, false>(acc, part, address, real ? 64 : 0, sums0, sums1);
+    for (int tile = 0; tile < part.tiles; ++tile) dot_tiles<kKind, 1>(acc, part, operand, tile);
   }
 }
 

@@ -106,31 +106,70 @@ struct Loader {
   }
 };
 
-// One column of a tile's result, for rows i and i + 8 of W.
-template <Target kTarget>
-__device__ __forceinline__ void store(const Params& p, int row_tile, int out_row, float low, float high) {
-  const int i = threadIdx.x % 32 / 4;
-  const size_t at = static_cast<size_t>(out_row) * p.out_cols;
-  if constexpr (kTarget == Target::kActivated) {
-    const int neuron = 8 * row_tile + i;
-    if (neuron < p.out_cols) {
-      static_cast<__nv_bfloat16*>(p.out)[at + neuron] = __float2bfloat16_rn(silu(low) * high);
-    }
-    return;
-  }
-  const float values[2] = {low, high};
+// A block's result as bf16 in shared memory: rows of x, each with the block's columns, 16 bytes more than a
+// multiple of 128 apart. The accumulators hold it the other way round.
+template <Target kTarget, int kWidth>
+__device__ __forceinline__ void stage_result(uint32_t shared, int stride, const float acc[kWidth / 8][4]) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, matrix = lane / 8;
+  if constexpr (kTarget == Target::kActivated) {  // eight neurons a warp
 #pragma unroll
-  for (int k = 0; k < 2; ++k) {
-    const int row = kTileRows * row_tile + i + 8 * k;
-    if (row >= p.out_cols) continue;
-    if constexpr (kTarget == Target::kBf16) {
-      static_cast<__nv_bfloat16*>(p.out)[at + row] = __float2bfloat16_rn(values[k]);
-    } else if constexpr (kTarget == Target::kFloat) {
-      static_cast<float*>(p.out)[at + row] = values[k];
-    } else {
-      static_cast<float*>(p.out)[at + row] += values[k];
+    for (int n = 0; n < kWidth / 8; n += 4) {
+      uint32_t v[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        v[k] = pack_bf16(silu(acc[n + k][0]) * acc[n + k][2], silu(acc[n + k][1]) * acc[n + k][3]);
+      }
+      store_matrices_transposed(shared + (8 * (n + matrix) + lane % 8) * stride + 16 * warp, v);
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; n += 2) {
+      const uint32_t v[4] = {pack_bf16(acc[n][0], acc[n][1]), pack_bf16(acc[n][2], acc[n][3]),
+                             pack_bf16(acc[n + 1][0], acc[n + 1][1]),
+                             pack_bf16(acc[n + 1][2], acc[n + 1][3])};
+      store_matrices_transposed(
+          shared + (8 * (n + matrix / 2) + lane % 8) * stride + 32 * warp + 16 * (matrix % 2), v);
     }
   }
+}
+
+// From there to global memory, whole rows; 16 bytes at a time where rows are aligned.
+__device__ __forceinline__ void copy_result(const Params& p, const char* shared, int stride, int first_col,
+                                            int cols, const int32_t* out_rows, int width) {
+  auto* out = static_cast<__nv_bfloat16*>(p.out);
+  const int each = p.out_cols % 8 == 0 ? 8 : 1, pieces = cols / each;
+  for (int i = threadIdx.x; i < width * pieces; i += kThreads) {
+    const int r = i / pieces, col = i % pieces * each;
+    if (out_rows[r] < 0 || first_col + col >= p.out_cols) continue;
+    const char* from = shared + r * stride + 2 * col;
+    __nv_bfloat16* to = out + static_cast<size_t>(out_rows[r]) * p.out_cols + first_col + col;
+    if (each == 8) {
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    } else {
+      *to = *reinterpret_cast<const __nv_bfloat16*>(from);
+    }
+  }
+}
+
+// float32 results go straight to memory: eight lanes write 32 contiguous bytes. All of what is added to is
+// asked for before the first is written.
+template <Target kTarget, int kWidth>
+__device__ __forceinline__ void store_floats(const Params& p, int row_tile, const int32_t* out_rows,
+                                             float acc[kWidth / 8][4]) {
+  const int lane = threadIdx.x % 32, first = kTileRows * row_tile + lane / 4;
+  const auto for_all = [&](auto visit) {
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int out_row = out_rows[8 * n + 2 * (lane % 4) + c % 2], col = first + c / 2 * 8;
+        if (out_row < 0 || col >= p.out_cols) continue;
+        visit(acc[n][c], static_cast<float*>(p.out) + static_cast<size_t>(out_row) * p.out_cols + col);
+      }
+    }
+  };
+  if constexpr (kTarget == Target::kAdd) for_all([](float& value, float* to) { value += *to; });
+  for_all([](float& value, float* to) { *to = value; });
 }
 
 // The block's product, kWidth rows of x wide, and its result.
@@ -141,7 +180,7 @@ template <TileKind kKind, Target kTarget, int kWidth>
 __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& ring,
                                          const Loader<kKind>& loader, const int32_t* out_rows) {
   constexpr int kStages = Ring<kKind>::kStages, kAhead = kStages - 2;
-  const int groups = p.w.groups(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int groups = p.w.groups(), warp = threadIdx.x / 32;
   float acc[kWidth / 8][4] = {};
   uint32_t a[2][4];
   for (int g = 0; g < kAhead; ++g) loader.fetch(ring, g, g, kWidth);
@@ -165,13 +204,16 @@ __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& rin
     }
   }
   products_wait<0>();
-#pragma unroll
-  for (int n = 0; n < kWidth / 8; ++n) {
-#pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const int out_row = out_rows[8 * n + 2 * (lane % 4) + k];
-      if (out_row >= 0) store<kTarget>(p, loader.row_tile + warp, out_row, acc[n][k], acc[n][2 + k]);
-    }
+  if constexpr (kTarget == Target::kFloat || kTarget == Target::kAdd) {
+    store_floats<kTarget, kWidth>(p, loader.row_tile + warp, out_rows, acc);
+  } else {
+    constexpr int kCols = kRowTiles * (kTarget == Target::kActivated ? 8 : kTileRows),
+                  kStride = 2 * kCols + 16;
+    static_assert(kTokens * kStride <= Ring<kKind>::kBytes - 1024);
+    __syncthreads();  // the ring has been read
+    stage_result<kTarget, kWidth>(shared_address(ring.memory), kStride, acc);
+    __syncthreads();
+    copy_result(p, ring.memory, kStride, blockIdx.x * kCols, kCols, out_rows, kWidth);
   }
 }
 

@@ -48,6 +48,13 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t out[4], uint32
                : "r"(address));
 }
 
+// Stores four 8 x 8 matrices transposed; lane l gives the address of row l % 8 of the stored matrix l / 8.
+__device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t v[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+
 // c[16, 8] += a[16, 16] b[16, 8] in bf16 with float32 sums. With g = lane / 4 and t = lane % 4: a0, a2 are
 // row g, columns 2t and 2t + 8 (and the next one); a1, a3 row g + 8; b0, b1 rows 2t and 2t + 8 of column g;
 // c0, c1 row g, columns 2t and 2t + 1; c2, c3 row g + 8.

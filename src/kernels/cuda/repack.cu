@@ -49,39 +49,37 @@ __device__ __forceinline__ float bias_or_zero(const Origin& from, int col) {
   return col < from.matrix->cols ? raw_bias(*from.matrix, from.row, col) : 0.0f;
 }
 
-// Half a lane's share of a tile: row i (which = 0) or i + 8 (which = 1), the odd or even registers.
-__device__ void pack_q4(const Params& p, const Origin& from, size_t tile, int group, int lane, int which) {
-  uint32_t* words = reinterpret_cast<uint32_t*>(const_cast<char*>(p.to.weights) + tile * 512 + 16 * lane);
+// Half a lane's share of a tile: row i (which = 0) or i + 8 (which = 1), the even or odd registers. Four bits
+// of each value, from bit `shift` on.
+__device__ void pack_nibbles(uint32_t* words, const Origin& from, int group, int lane, int which, int shift) {
   for (int step = 0; step < 4; ++step) {
     uint32_t word = 0;
     for (int n = which; n < 4; n += 2) {
       const int col = column_of(group, lane, step, n);
-      word |= quantised_or_zero(from, col) << (4 * n) | quantised_or_zero(from, col + 1) << (4 * n + 16);
+      word |= (quantised_or_zero(from, col) >> shift & 15) << (4 * n) |
+              (quantised_or_zero(from, col + 1) >> shift & 15) << (4 * n + 16);
     }
     atomicOr(words + step, word);
   }
-  if (lane % 4 == 0) {
-    const int col = kTileCols * group;
-    uint32_t* scales =
-        reinterpret_cast<uint32_t*>(const_cast<char*>(p.to.scales) + tile * 64 + 8 * (lane / 4));
-    scales[which] = pack_bf16(scale_or_zero(from, col), bias_or_zero(from, col));
-  }
+}
+
+__device__ void pack_q4(const Params& p, const Origin& from, size_t tile, int group, int lane, int which) {
+  auto* words = reinterpret_cast<uint32_t*>(const_cast<char*>(p.to.weights) + tile * 512 + 16 * lane);
+  pack_nibbles(words, from, group, lane, which, 0);
+  if (lane % 4 > 0) return;
+  const int col = kTileCols * group;
+  auto* scales = reinterpret_cast<uint32_t*>(const_cast<char*>(p.to.scales) + tile * 64 + 8 * (lane / 4));
+  scales[which] = pack_bf16(scale_or_zero(from, col), bias_or_zero(from, col));
 }
 
 __device__ void pack_q8(const Params& p, const Origin& from, size_t tile, int group, int lane, int which) {
   char* weights = const_cast<char*>(p.to.weights) + tile * 1024 + 16 * lane;
-  for (int step = 0; step < 4; ++step) {
-    for (int n = which; n < 4; n += 2) {
-      const int col = column_of(group, lane, step, n);
-      char* to = weights + 512 * (step / 2) + 8 * (step % 2) + 2 * n;
-      to[0] = static_cast<char>(quantised_or_zero(from, col));
-      to[1] = static_cast<char>(quantised_or_zero(from, col + 1));
-    }
-  }
+  pack_nibbles(reinterpret_cast<uint32_t*>(weights), from, group, lane, which, 0);
+  pack_nibbles(reinterpret_cast<uint32_t*>(weights + 512), from, group, lane, which, 4);
   if (lane % 4 > 0) return;
   for (int half = 0; half < 2; ++half) {
     const int col = kTileCols * group + 32 * half;
-    float* scales =
+    auto* scales =
         reinterpret_cast<float*>(const_cast<char*>(p.to.scales) + tile * 256 + 128 * half + 16 * (lane / 4));
     scales[2 * which] = scale_or_zero(from, col);
     scales[2 * which + 1] = bias_or_zero(from, col);

@@ -6,9 +6,8 @@
 // values
 //   kQ4    in 16 bytes, tile * 512 + 16 l: one word a step, whose nibbles n and n + 4 are register n of the
 //          operand. Scales: tile * 64 + 8 i holds scale, bias of row i and of row i + 8, all bf16.
-//   kQ8    in 2 x 16 bytes, tile * 1024 + 512 h + 16 l: eight bytes a step, two for each register. Scales,
-//   one
-//          for each 32 columns: tile * 256 + 128 h + 16 i, four float32.
+//   kQ8    in 2 x 16 bytes: tile * 1024 + 16 l holds the low nibbles as kQ4 does, 512 bytes further are the
+//          high ones. Scales, one for each 32 columns: tile * 256 + 128 h + 16 i, four float32.
 //   kBf16  in 4 x 16 bytes, tile * 2048 + 512 s + 16 l: the operand itself.
 // Rows and columns beyond the matrix are zero. A checkpoint's 4-bit matrices with groups of 64 and bf16
 // scales become kQ4; other affine ones kQ8, exactly; all else, and stacks of both, kBf16, rounded.
