@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   const bool shared_expert = slot == p.slots - 1;
   const Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp);
   if (shared_expert) fetch_part<kKind>(expert_of(p.w, kKind, p.shared_expert), part, blockIdx.x);
-  const StagedRows x(memory + warps * part_bytes(kKind), 1, p.w.cols);
+  const StagedRows<kKind> x(memory + warps * part_bytes(kKind), 1, p.w.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
   wait_for_previous();
   let_next_start();
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   }
   stage_row(x, 0, p.in + static_cast<size_t>(row) * p.w.cols, threadIdx.x, blockDim.x);
   __syncthreads();
-  float acc[4];
+  float acc[2][2] = {};
   dot_part<kKind>(acc, part, x);
   __syncthreads();
   float* sums = reinterpret_cast<float*>(memory);
-  store_part(sums, acc, warp);
+  store_part<kKind>(sums, acc, warp);
   __syncthreads();
   const int neuron = 8 * blockIdx.x + threadIdx.x;
   if (threadIdx.x >= 8 || neuron >= p.intermediate) return;
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   const Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp % p.parts);
   if (p.early) fetch_part<kKind>(expert_of(p.w, kKind, p.chosen[assignment]), part, blockIdx.x);
   // Each warp stages its own slot's row, whole: at 512 columns a slot has one warp.
-  const int staged_bytes = StagedRows::bytes(1, p.w.cols);
-  const StagedRows x(memory + warps * part_bytes(kKind) + warp * staged_bytes, 1, p.w.cols);
+  const int staged = staged_bytes(1, p.w.cols);
+  const StagedRows<kKind> x(memory + warps * part_bytes(kKind) + warp * staged, 1, p.w.cols);
   if (threadIdx.x % 32 < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x % 32] = 0;
   wait_for_previous();
   let_next_start();
@@ -95,11 +95,11 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   if (threadIdx.x % 32 == 0) weights[slot] = p.weights[assignment];
   stage_row(x, 0, p.in + static_cast<size_t>(assignment) * p.w.cols, threadIdx.x % 32, 32);
   __syncwarp();
-  float acc[4];
+  float acc[2][2] = {};
   dot_part<kKind>(acc, part, x);
   __syncthreads();
   float* sums = reinterpret_cast<float*>(memory);
-  store_part(sums, acc, warp);
+  store_part<kKind>(sums, acc, warp);
   __syncthreads();
   if (!finishes) return;
   float total = 0;
@@ -133,7 +133,7 @@ void experts_up_few(LaunchQueue& queue, const ExpertsCall& call) {
   Shape shape;
   shape.blocks = dim3(p.w.row_tiles(), p.slots, static_cast<unsigned>(call.rows));
   shape.threads = 32 * p.parts;
-  shape.shared = p.parts * part_bytes(p.w.kind) + StagedRows::bytes(1, p.w.cols);
+  shape.shared = p.parts * part_bytes(p.w.kind) + staged_bytes(1, p.w.cols);
   switch (p.w.kind) {
     case TileKind::kQ4:
       return queue.launch(experts_up_few_kernel<TileKind::kQ4>, shape, p);
@@ -152,7 +152,7 @@ void experts_down_few(LaunchQueue& queue, const ExpertsCall& call) {
   Shape shape;
   shape.blocks = dim3(p.w.row_tiles(), static_cast<unsigned>(call.rows));
   shape.threads = 32 * warps;
-  shape.shared = warps * (part_bytes(p.w.kind) + StagedRows::bytes(1, p.w.cols));
+  shape.shared = warps * (part_bytes(p.w.kind) + staged_bytes(1, p.w.cols));
   switch (p.w.kind) {
     case TileKind::kQ4:
       return queue.launch(experts_down_few_kernel<TileKind::kQ4>, shape, p);

@@ -30,8 +30,8 @@ constexpr int kMaxThreads = 512;
 constexpr unsigned kMultiprocessors = 132;  // of an H100 or H200
 constexpr size_t kSharedOfMultiprocessor = 227 << 10;
 
-template <Input kInput>
-__device__ __forceinline__ void stage_input(const StagedRows& x, const Params& p) {
+template <TileKind kKind, Input kInput>
+__device__ __forceinline__ void stage_input(const StagedRows<kKind>& x, const Params& p) {
   if constexpr (kInput == Input::kNormed) {
     const RowNorm norm(p.gain, p.w.cols);
     wait_for_previous();
@@ -76,15 +76,15 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
   if (row_tile < end) fetch_part<kKind>(p.w, part, row_tile);
 
   char* after = memory + (kTurns ? 2 : 1) * parts_bytes;
-  const StagedRows x(after, p.count, p.w.cols);
+  const StagedRows<kKind> x(after, p.count, p.w.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
-  float* sums = reinterpret_cast<float*>(after + StagedRows::bytes(p.count, p.w.cols));
-  stage_input<kInput>(x, p);
+  float* sums = reinterpret_cast<float*>(after + staged_bytes(p.count, p.w.cols));
+  stage_input<kKind, kInput>(x, p);
   __syncthreads();
 
   for (int first = blockIdx.x * p.row_tiles, turn = 0; first < end; first += step, row_tile += step, ++turn) {
     const Part present = part;
-    float acc[4] = {};
+    float acc[2][2] = {};
     if constexpr (kTurns) {
       part.shared = memory + (turn + 1) % 2 * parts_bytes + warp * part_bytes(kKind);
       if (row_tile + step < end) {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
       }
     }
     if (row_tile < end) dot_part<kKind, kTurns ? 1 : 0>(acc, present, x);
-    store_part(sums + turn % 2 * (warps * kFewRows * kTileRows), acc, warp);
+    store_part<kKind>(sums + turn % 2 * (warps * kFewRows * kTileRows), acc, warp);
     __syncthreads();
     store_rows<kOutput>(p, sums + turn % 2 * (warps * kFewRows * kTileRows), first * kTileRows);
   }
@@ -130,7 +130,7 @@ void linear_few(LaunchQueue& queue, const LinearCall& call) {
   Shape shape;
   shape.threads = 32 * warps;
   shape.shared = copies * (warps * part_bytes(call.w.kind) + warps * kFewRows * kTileRows * 4) +
-                 StagedRows::bytes(p.count, call.w.cols);
+                 staged_bytes(p.count, call.w.cols);
   const auto resident =
       static_cast<unsigned>(std::max<size_t>(1, kSharedOfMultiprocessor / (shape.shared + 1024)));
   shape.blocks = dim3(turns ? std::min(blocks, resident * kMultiprocessors) : blocks);

@@ -65,6 +65,15 @@ __device__ __forceinline__ void multiply_add(float c[4], const uint32_t a[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// c[16, 8] += a[16, 32] b[32, 8], unsigned bytes times signed bytes, exactly: a0, a2 are row g, columns 4t ..
+// and 4t + 16 ..; a1, a3 row g + 8; b0, b1 rows 4t .. and 4t + 16 .. of column g; c as above.
+__device__ __forceinline__ void multiply_add_bytes(int c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // Waits until the kernel before this one has finished and its writes are visible. Rule of this backend: every
 // kernel waits, and lets the next one start only after its own wait. So what a kernel reads before the wait
 // may come from any kernel but the one just before it.

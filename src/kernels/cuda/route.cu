@@ -103,18 +103,18 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp % p.parts);
   if (has_rows) fetch_part<kKind>(p.router, part, row_tile);
   cluster.barrier_arrive();
-  const StagedRows x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
+  const StagedRows<kKind> x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
   const RowNorm norm(p.gain, p.router.cols);
   wait_for_previous();
   let_next_start();
-  norm.stage(x, p.x, nullptr, p.epsilon);
+  norm.stage(x, p.x, nullptr, p.epsilon, blockIdx.x == 1 ? p.normed : nullptr);
   __syncthreads();
-  float acc[4] = {};
+  float acc[2][2] = {};
   if (has_rows) dot_part<kKind>(acc, part, x);
   __syncthreads();
   float* sums = reinterpret_cast<float*>(memory);
-  store_part(sums, acc, warp);
+  store_part<kKind>(sums, acc, warp);
   __syncthreads();
   cluster.barrier_wait();  // the first block has started
   Logits& chosen_from = *cluster.map_shared_rank(&logits, 0);
@@ -131,13 +131,6 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   cluster.sync();
   if (blockIdx.x == 0) {
     for (int t = warp; t < p.rows; t += warps) choose(p, t, logits[t]);
-  } else if (blockIdx.x == 1) {
-    const int chunks = p.router.cols / 8;
-    for (int i = threadIdx.x; i < p.rows * chunks; i += blockDim.x) {
-      const int t = i / chunks, chunk = i % chunks;
-      reinterpret_cast<uint4*>(p.normed + static_cast<size_t>(t) * p.router.cols)[chunk] =
-          *reinterpret_cast<const uint4*>(x.rows + t * x.stride + 16 * chunk);
-    }
   }
 }
 
@@ -175,7 +168,7 @@ void route_few(LaunchQueue& queue, const RouteCall& call) {
   shape.blocks = dim3(kCluster);
   shape.cluster = kCluster;
   shape.threads = 32 * warps;
-  shape.shared = warps * part_bytes(call.router.kind) + StagedRows::bytes(p.rows, call.router.cols);
+  shape.shared = warps * part_bytes(call.router.kind) + staged_bytes(p.rows, call.router.cols);
   switch (call.router.kind) {
     case TileKind::kQ4:
       return queue.launch(route_few_kernel<TileKind::kQ4>, shape, p);

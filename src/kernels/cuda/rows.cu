@@ -1,7 +1,7 @@
 // Row-wise kernels: the embedding lookup, and RMSNorm for many rows.
-#include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/raw_value.cuh"
+#include "kernels/cuda/staged_rows.cuh"
 
 namespace weir::cuda {
 namespace {

@@ -26,97 +26,69 @@ __device__ __forceinline__ __nv_bfloat162 nibbles(uint32_t word, int n) {
   return __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&raw), __float2bfloat162_rn(128.0f));
 }
 
-// W x over one tile, step by step. b is the right operand of the four steps; `sums` of the lane's two columns
-// are the sums of x over the tile's first and last 32 columns. The tensor cores multiply whole numbers q by
-// bf16 x, exactly, and sum in float32; scale and bias enter once a group: s sum(q x) + b sum(x).
+// Bytes of the even (`odd` 0) or odd nibbles of a word: row i's or row i + 8's, four columns.
+__device__ __forceinline__ uint32_t nibble_bytes(uint32_t word, int odd) {
+  return (word >> (4 * odd)) & 0x0f0f0f0fu;
+}
+
+// c[16, 8] += 32 columns of a tile times the right operand's bytes. A lane's c0 and c1 are row i and the high
+// and low plane of one row of x; c2 and c3 row i + 8.
+__device__ __forceinline__ void multiply_nibbles(int c[4], uint32_t first, uint32_t second,
+                                                 const uint32_t b[2]) {
+  const uint32_t a[4] = {nibble_bytes(first, 0), nibble_bytes(first, 1), nibble_bytes(second, 0),
+                         nibble_bytes(second, 1)};
+  multiply_add_bytes(c, a, b[0], b[1]);
+}
+
+__device__ __forceinline__ float joined(int high, int low) {
+  return static_cast<float>(256 * high + low);
+}
+
+// acc += a tile of quantised weights times 64 columns of x. Whole numbers multiply and add up exactly; scales
+// and bias enter once a group: s scale sum(q x) + b sum(x).
 template <TileKind kKind>
-struct DotTile;
-
-template <>
-struct DotTile<TileKind::kQ4> {
-  uint32_t words[4];
-  uint32_t b[8];
-  float part[4] = {0, 0, 0, 0};
-
-  __device__ __forceinline__ void load(const char* weights) {
-    const uint4 q = shared_uint4(weights + 16 * (threadIdx.x % 32));
-    words[0] = q.x, words[1] = q.y, words[2] = q.z, words[3] = q.w;
-  }
-  __device__ __forceinline__ void multiply(int step) {
-    uint32_t a[4];
-#pragma unroll
-    for (int n = 0; n < 4; ++n) a[n] = offset_nibbles(words[step], n);
-    multiply_add(part, a, b[2 * step], b[2 * step + 1]);
-  }
-  __device__ __forceinline__ void add_to(float acc[4], const char* scales, float2 sums0, float2 sums1) const {
-    const uint2 pair = *reinterpret_cast<const uint2*>(scales + 8 * (threadIdx.x % 32 / 4));
-    const float s0 = low_float(pair.x), c0 = high_float(pair.x) - 128.0f * s0;
-    const float s1 = low_float(pair.y), c1 = high_float(pair.y) - 128.0f * s1;
-    const float x0 = sums0.x + sums0.y, x1 = sums1.x + sums1.y;
-    acc[0] = fmaf(s0, part[0], fmaf(c0, x0, acc[0]));
-    acc[1] = fmaf(s0, part[1], fmaf(c0, x1, acc[1]));
-    acc[2] = fmaf(s1, part[2], fmaf(c1, x0, acc[2]));
-    acc[3] = fmaf(s1, part[3], fmaf(c1, x1, acc[3]));
-  }
-};
-
-// The two halves of a tile have their own scales, and the two nibbles of a value their own sums.
-template <>
-struct DotTile<TileKind::kQ8> {
-  uint32_t lows[4], highs[4];
-  uint32_t b[8];
-  float low[2][4] = {}, high[2][4] = {};
-
-  __device__ __forceinline__ void load(const char* weights) {
-    const int lane = threadIdx.x % 32;
-    const uint4 l = shared_uint4(weights + 16 * lane), h = shared_uint4(weights + 512 + 16 * lane);
-    lows[0] = l.x, lows[1] = l.y, lows[2] = l.z, lows[3] = l.w;
-    highs[0] = h.x, highs[1] = h.y, highs[2] = h.z, highs[3] = h.w;
-  }
-  __device__ __forceinline__ void multiply(int step) {
-    uint32_t a[4];
-#pragma unroll
-    for (int n = 0; n < 4; ++n) a[n] = offset_nibbles(lows[step], n);
-    multiply_add(low[step / 2], a, b[2 * step], b[2 * step + 1]);
-#pragma unroll
-    for (int n = 0; n < 4; ++n) a[n] = offset_nibbles(highs[step], n);
-    multiply_add(high[step / 2], a, b[2 * step], b[2 * step + 1]);
-  }
-  __device__ __forceinline__ void add_to(float acc[4], const char* scales, float2 sums0, float2 sums1) const {
-    constexpr float kOffset = 128.0f + 16.0f * 128.0f;
+__device__ __forceinline__ void dot_planes(float acc[2], const char* weights, const char* scales,
+                                           const uint32_t b[4], float x_scale, float first_sum,
+                                           float second_sum) {
+  const int lane = threadIdx.x % 32;
+  const uint4 q = shared_uint4(weights + 16 * lane);
+  if constexpr (kKind == TileKind::kQ4) {
+    int c[4] = {0, 0, 0, 0};
+    multiply_nibbles(c, q.x, q.y, b);
+    multiply_nibbles(c, q.z, q.w, b + 2);
+    const uint2 pair = *reinterpret_cast<const uint2*>(scales + 8 * (lane / 4));
+    const float sum = first_sum + second_sum;
+    acc[0] = fmaf(low_float(pair.x) * x_scale, joined(c[0], c[1]), fmaf(high_float(pair.x), sum, acc[0]));
+    acc[1] = fmaf(low_float(pair.y) * x_scale, joined(c[2], c[3]), fmaf(high_float(pair.y), sum, acc[1]));
+  } else {
+    const uint4 h = shared_uint4(weights + 512 + 16 * lane);
+    const uint32_t low[4] = {q.x, q.y, q.z, q.w}, high[4] = {h.x, h.y, h.z, h.w};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float4 s = *reinterpret_cast<const float4*>(scales + 128 * half + 16 * (threadIdx.x % 32 / 4));
-      const float x0 = half == 0 ? sums0.x : sums0.y, x1 = half == 0 ? sums1.x : sums1.y;
-      const float c0 = s.y - kOffset * s.x, c1 = s.w - kOffset * s.z;
-      acc[0] = fmaf(s.x, fmaf(16.0f, high[half][0], low[half][0]), fmaf(c0, x0, acc[0]));
-      acc[1] = fmaf(s.x, fmaf(16.0f, high[half][1], low[half][1]), fmaf(c0, x1, acc[1]));
-      acc[2] = fmaf(s.z, fmaf(16.0f, high[half][2], low[half][2]), fmaf(c1, x0, acc[2]));
-      acc[3] = fmaf(s.z, fmaf(16.0f, high[half][3], low[half][3]), fmaf(c1, x1, acc[3]));
+      int c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
+      multiply_nibbles(c, low[2 * half], low[2 * half + 1], b + 2 * half);
+      multiply_nibbles(d, high[2 * half], high[2 * half + 1], b + 2 * half);
+      const float4 s = *reinterpret_cast<const float4*>(scales + 128 * half + 16 * (lane / 4));
+      const float sum = half == 0 ? first_sum : second_sum;
+      acc[0] =
+          fmaf(s.x * x_scale, fmaf(16.0f, joined(d[0], d[1]), joined(c[0], c[1])), fmaf(s.y, sum, acc[0]));
+      acc[1] =
+          fmaf(s.z * x_scale, fmaf(16.0f, joined(d[2], d[3]), joined(c[2], c[3])), fmaf(s.w, sum, acc[1]));
     }
   }
-};
+}
 
-template <>
-struct DotTile<TileKind::kBf16> {
-  uint4 values[4];
-  uint32_t b[8];
-  float part[4] = {0, 0, 0, 0};
-
-  __device__ __forceinline__ void load(const char* weights) {
+// acc[s][k] += rows i + 8 k of a tile of bf16 weights times rows 2 t + s of x.
+__device__ __forceinline__ void dot_bf16(float acc[2][2], const char* weights, const uint32_t b[8]) {
+  float c[4] = {acc[0][0], acc[1][0], acc[0][1], acc[1][1]};
 #pragma unroll
-    for (int step = 0; step < 4; ++step)
-      values[step] = shared_uint4(weights + 512 * step + 16 * (threadIdx.x % 32));
+  for (int step = 0; step < 4; ++step) {
+    const uint4 v = shared_uint4(weights + 512 * step + 16 * (threadIdx.x % 32));
+    const uint32_t a[4] = {v.x, v.y, v.z, v.w};
+    multiply_add(c, a, b[2 * step], b[2 * step + 1]);
   }
-  __device__ __forceinline__ void multiply(int step) {
-    const uint32_t a[4] = {values[step].x, values[step].y, values[step].z, values[step].w};
-    multiply_add(part, a, b[2 * step], b[2 * step + 1]);
-  }
-  __device__ __forceinline__ void add_to(float acc[4], const char*, float2, float2) const {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) acc[c] += part[c];
-  }
-};
+  acc[0][0] = c[0], acc[1][0] = c[1], acc[0][1] = c[2], acc[1][1] = c[3];
+}
 
 // A tile in registers, expanded step by step to bf16 values s q + b, rounded once.
 template <TileKind kKind>

@@ -1,0 +1,153 @@
+// x for products with few rows, in shared memory.
+//
+// For quantised weights x becomes 16-bit whole numbers, x = scale q with one scale for each 64 columns, held
+// as two planes of bytes, q = 256 high + low: so the tensor cores' integer products see x to 2^-16 of the
+// group's largest value, better than bf16, and every sum of a group is exact. A token is two columns of the
+// right operand, four tokens fill it. Bytes lie in the order in which the left operand's nibbles come out of
+// their words (tile_matrix.h): of 16 columns, byte 4 t + e is column 2 t, 2 t + 8, 2 t + 1, 2 t + 9 for e = 0
+// .. 3. For bf16 weights x is bf16, and a token is one column.
+#pragma once
+
+#include "kernels/cuda/tiles.cuh"
+
+namespace weir::cuda {
+
+inline constexpr int kFewRows = 8;
+
+constexpr int padded_cols(int cols) {
+  return (cols + kTileCols - 1) / kTileCols * kTileCols;
+}
+
+// Whether x is whole numbers beside weights of this kind.
+constexpr bool has_planes(TileKind kind) {
+  return kind != TileKind::kBf16;
+}
+
+// What a group of 64 columns of one row contributes beside its whole numbers.
+struct GroupSums {
+  float scale;
+  float unused;
+  float first;   // sum of x over the first 32 columns
+  float second;  // and over the last
+};
+
+template <TileKind kKind>
+struct StagedRows {
+  static constexpr bool kPlanes = has_planes(kKind);
+
+  char* memory;
+  GroupSums* sums;  // [T, groups]
+  int stride;       // bytes of a plane (or bf16 row): 16 more than a multiple of 64
+  int groups;
+  int count;
+  int cols;
+
+  // Rows, 16 zero bytes, sums, scratch [32, 8].
+  static constexpr int bytes(int count, int cols) {
+    const int padded = padded_cols(cols);
+    return count * (2 * padded + 32) + 16 +
+           count * (padded / kTileCols) * static_cast<int>(sizeof(GroupSums)) + kFewRows * 32 * 4;
+  }
+  __device__ __forceinline__ StagedRows(char* shared, int rows, int columns)
+      : memory(shared), count(rows), cols(columns) {
+    const int padded = padded_cols(columns);
+    groups = padded / kTileCols;
+    stride = kPlanes ? padded + 16 : 2 * padded + 16;
+    sums = reinterpret_cast<GroupSums*>(shared + count * (2 * padded + 32) + 16);
+  }
+  __device__ __forceinline__ char* row(int t) const { return memory + t * (kPlanes ? 2 : 1) * stride; }
+  __device__ __forceinline__ char* zero() const { return reinterpret_cast<char*>(sums) - 16; }
+  __device__ __forceinline__ float* scratch() const {
+    return reinterpret_cast<float*>(sums + count * groups);
+  }
+};
+
+__device__ __forceinline__ float shuffled_max(float x, int lanes) {
+  for (int step = 1; step < lanes; step *= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+  return x;
+}
+
+// Two 16-bit numbers' bytes of one plane, in the low halves of a word's two halves.
+__device__ __forceinline__ uint32_t spread(int first, int second) {
+  return (static_cast<uint32_t>(first) & 0xff) | (static_cast<uint32_t>(second) & 0xff) << 16;
+}
+
+// Eight values (a "chunk") of row t into shared memory. All lanes of a warp call it together; lanes of eight
+// consecutive chunks, a group, are neighbours.
+template <TileKind kKind>
+__device__ __forceinline__ void stage_chunk(const StagedRows<kKind>& x, int t, int chunk, bool real,
+                                            const float v[8]) {
+  if constexpr (!has_planes(kKind)) {
+    const uint4 packed{pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
+                       pack_bf16(v[6], v[7])};
+    if (real) *reinterpret_cast<uint4*>(x.row(t) + 16 * chunk) = packed;
+  } else {
+    constexpr uint32_t kAll = 0xffffffffu;
+    constexpr float kLargest = 127.0f * 256.0f;
+    float top = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) top = fmaxf(top, fabsf(v[k]));
+    top = shuffled_max(top, 8);
+    const float inverse = top > 0 ? kLargest / top : 0.0f, scale = top * (1.0f / kLargest);
+    uint32_t high[4], low[4];
+    int sum = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const int a = __float2int_rn(v[2 * k] * inverse), b = __float2int_rn(v[2 * k + 1] * inverse);
+      const int high_a = (a + 128) >> 8, high_b = (b + 128) >> 8;
+      sum += a + b;
+      high[k] = spread(high_a, high_b);
+      low[k] = spread(a - 256 * high_a, b - 256 * high_b);
+    }
+    sum += __shfl_xor_sync(kAll, sum, 1);
+    sum += __shfl_xor_sync(kAll, sum, 2);
+    const int other = __shfl_xor_sync(kAll, sum, 4);
+    // Chunks pair up to 16 columns; the first of a pair keeps bytes 0 .. 7, the second bytes 8 .. 15.
+    const bool second = chunk % 2 == 1;
+    uint32_t planes[2][2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const uint32_t high_other = __shfl_xor_sync(kAll, second ? high[k] : high[k + 2], 1);
+      const uint32_t low_other = __shfl_xor_sync(kAll, second ? low[k] : low[k + 2], 1);
+      planes[0][k] = second ? high_other | high[k + 2] << 8 : high[k] | high_other << 8;
+      planes[1][k] = second ? low_other | low[k + 2] << 8 : low[k] | low_other << 8;
+    }
+    if (!real) return;
+#pragma unroll
+    for (int plane = 0; plane < 2; ++plane) {
+      *reinterpret_cast<uint2*>(x.row(t) + plane * x.stride + 8 * chunk) = {planes[plane][0],
+                                                                            planes[plane][1]};
+    }
+    if (chunk % 8 == 0) {
+      x.sums[t * x.groups + chunk / 8] = {scale, 0, scale * static_cast<float>(sum),
+                                          scale * static_cast<float>(other)};
+    }
+  }
+}
+
+__device__ __forceinline__ void load_chunk(float v[8], const float* from) {
+  const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
+  v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
+__device__ __forceinline__ void load_chunk(float v[8], const __nv_bfloat16* from) {
+  const uint4 a = *reinterpret_cast<const uint4*>(from);
+  const uint32_t words[4] = {a.x, a.y, a.z, a.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[2 * i] = low_float(words[i]), v[2 * i + 1] = high_float(words[i]);
+}
+
+// Rows as they are, by `threads` threads numbered by `thread`. Columns are a multiple of 8.
+template <TileKind kKind, class Value>
+__device__ __forceinline__ void stage_row(const StagedRows<kKind>& x, int t, const Value* from, int thread,
+                                          int threads) {
+  const int chunks = padded_cols(x.cols) / 8;
+  for (int first = 0; first < chunks; first += threads) {
+    const int chunk = first + thread;
+    float v[8] = {};
+    if (chunk < x.cols / 8) load_chunk(v, from + 8 * chunk);
+    stage_chunk(x, t, chunk, chunk < chunks, v);
+  }
+}
+
+}  // namespace weir::cuda
