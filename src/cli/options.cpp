@@ -17,6 +17,13 @@ namespace {
 constexpr const char* kSamplingGroup = "Sampling (defaults from the model's generation_config.json)";
 constexpr const char* kBackendGroup = "Machine";
 
+constexpr int64_t kMostRows = int64_t{1} << 20;
+
+// More threads than the CPU runs at once only wait for each other; up to 64 are allowed for trials.
+int64_t most_threads() {
+  return std::max(64, cpu_features().hardware_threads);
+}
+
 // Files the flag under a heading of --help and gives it its environment variable.
 CLI::Option* shared(CLI::Option* option, const std::string& group) {
   return option->group(group)->envname(variable_of(option->get_lnames().front()));
@@ -46,17 +53,20 @@ uint64_t system_seed() {
 }  // namespace
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& value, int64_t least,
-                       const std::string& help) {
+                       const std::string& help, int64_t most) {
   return command
       .add_option_function<std::string>(
           name,
-          [name, &value, least](const std::string& text) {
+          [name, &value, least, most](const std::string& text) {
             const auto parsed = parse_quantity(text);
             if (!parsed.ok()) {
               throw CLI::ValidationError(name, parsed.error().message + "; expected " + parsed.error().hint);
             }
             if (*parsed < least) {
               throw CLI::ValidationError(name, fmt::format("{} is too small, at least {}", *parsed, least));
+            }
+            if (*parsed > most) {
+              throw CLI::ValidationError(name, fmt::format("{} is too large, at most {}", *parsed, most));
             }
             value = *parsed;
           },
@@ -81,9 +91,11 @@ void BackendOptions::add(CLI::App& command) {
   shared(command.add_option("--isa", isa, "Instruction set: portable, avx2, avx512 or avx512-vnni")
              ->type_name("NAME"),
          kBackendGroup);
-  shared(add_count(command, "--threads", threads, 1, "Threads; default: all this process may run on"),
+  shared(add_count(command, "--threads", threads, 1, "Threads; default: all this process may run on",
+                   most_threads()),
          kBackendGroup);
-  shared(add_count(command, "--chunk", chunk, 1, "Most tokens of the prompt in one pass; default: 512"),
+  shared(add_count(command, "--chunk", chunk, 1, "Most tokens of the prompt in one pass; default: 512",
+                   kMostRows),
          kBackendGroup);
 }
 
@@ -97,7 +109,7 @@ Result<Isa> BackendOptions::chosen_isa() const {
 }
 
 int BackendOptions::chosen_threads() const {
-  return threads > 0 ? static_cast<int>(std::min<int64_t>(threads, 1024)) : cpu_features().hardware_threads;
+  return threads > 0 ? static_cast<int>(threads) : cpu_features().hardware_threads;
 }
 
 void SamplingOptions::add(CLI::App& command) {
@@ -111,7 +123,10 @@ void SamplingOptions::add(CLI::App& command) {
   number("--presence-penalty", presence_penalty, "Subtracted from the logits of tokens already generated");
   number("--frequency-penalty", frequency_penalty, "The same, once for each occurrence");
   number("--repetition-penalty", repetition_penalty, "Divides the logits of tokens seen; 1 is neutral");
-  number("--seed", seed, "Repeats an answer; default: another one each time");
+  shared(command.add_option("--seed", seed, "Repeats an answer; default: another one each time")
+             ->check(CLI::NonNegativeNumber)
+             ->type_name("N"),
+         kSamplingGroup);
   shared(add_count(command, "--max-tokens", max_tokens, 1,
                    "Most tokens to generate; default: until the context is full"),
          kSamplingGroup);

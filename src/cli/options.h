@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,8 +59,8 @@ struct SamplingOptions {
   Result<Sampling> over(Sampling defaults) const;
 };
 
-// A flag that takes a count such as 4096 or 32k (cli/quantity.h), at least `least`.
+// A flag that takes a count such as 4096 or 32k (cli/quantity.h), in [least, most].
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& value, int64_t least,
-                       const std::string& help);
+                       const std::string& help, int64_t most = std::numeric_limits<int64_t>::max());
 
 }  // namespace weir::cli
