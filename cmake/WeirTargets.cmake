@@ -18,7 +18,8 @@ function(weir_test name)
   endif()
 endfunction()
 
-# weir_fuzzer(<name> SOURCES ... [DEPENDS ...]): one libFuzzer program, only in the fuzz preset.
+# weir_fuzzer(<name> SOURCES ... [DEPENDS ...]): one libFuzzer program, only in the fuzz preset; the target "fuzzers"
+# builds them all.
 function(weir_fuzzer name)
   if(NOT WEIR_FUZZ)
     return()
@@ -26,4 +27,8 @@ function(weir_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE weir_options ${ARG_DEPENDS} -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${name})
 endfunction()
