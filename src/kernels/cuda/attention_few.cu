@@ -19,6 +19,7 @@ constexpr int kWarps = 8;
 constexpr int kVectorStride = 2 * kHeadDim + 64;  // bytes; eight rows read at once lie in different banks
 constexpr int kPartial = kHeadDim + 4;  // a head's sums, its maximum and its total; keeps 16-byte alignment
 constexpr int kBlock = 128;             // positions
+constexpr int kOfPage = kPage / kBlock;
 constexpr int kWeightStride = 2 * kBlock + 64;  // bytes
 
 struct Params {
@@ -120,17 +121,21 @@ struct Loaded {
   uint4 keys[kHeadDim / 32][2];
   uint4 values[2][kBlock / 32][2];
 
-  __device__ __forceinline__ void load(const CacheView& cache, int kv_head, int block) {
+  __device__ __forceinline__ void load_keys(const CacheView& cache, int kv_head, int block) {
     const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int page = block / (kPage / kBlock), first = block % (kPage / kBlock) * kBlock;
-    const __nv_bfloat16* key = cache.keys(page, kv_head) + (first + 16 * warp + i) * kHeadDim + 8 * t;
-    const __nv_bfloat16* value = cache.values(page, kv_head) + (32 * warp + i) * kPage + first + 8 * t;
+    const __nv_bfloat16* key =
+        cache.keys(block / kOfPage, kv_head) + (block % kOfPage * kBlock + 16 * warp + i) * kHeadDim + 8 * t;
 #pragma unroll
     for (int u = 0; u < kHeadDim / 32; ++u) {
 #pragma unroll
       for (int k = 0; k < 2; ++k)
         keys[u][k] = *reinterpret_cast<const uint4*>(key + 8 * k * kHeadDim + 32 * u);
     }
+  }
+  __device__ __forceinline__ void load_values(const CacheView& cache, int kv_head, int block) {
+    const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const __nv_bfloat16* value =
+        cache.values(block / kOfPage, kv_head) + (32 * warp + i) * kPage + block % kOfPage * kBlock + 8 * t;
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -141,6 +146,10 @@ struct Loaded {
         }
       }
     }
+  }
+  __device__ __forceinline__ void load(const CacheView& cache, int kv_head, int block) {
+    load_keys(cache, kv_head, block);
+    load_values(cache, kv_head, block);
   }
 };
 
@@ -183,11 +192,10 @@ struct Running {
   float total[2] = {0, 0};
 };
 
-// One block: scores, softmax against the running maximum, and the weighted values.
-__device__ __forceinline__ void attend_block(Running& running, const Loaded& loaded, int count, Memory& m) {
+// One block, from its scores on: softmax against the running maximum, and the weighted values.
+__device__ __forceinline__ void weigh_block(Running& running, const float scores[4], const Loaded& loaded,
+                                            Memory& m) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, i = lane / 4, t = lane % 4;
-  float scores[4];
-  score_block(scores, loaded, count, m);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const float best = over_positions_max(fmaxf(scores[h], scores[h + 2]));
@@ -326,10 +334,16 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
   append_new(p, item, segment, k_norm, cache);
   __syncthreads();
 
+  // The next block's keys are asked for as soon as this one's are used, likewise the values.
   Running running;
+  if (!is_old) loaded.load(cache, item.kv_head, item.first_block);
   for (int block = item.first_block; block < item.end_block; ++block) {
-    if (block > item.first_block || !is_old) loaded.load(cache, item.kv_head, block);
-    attend_block(running, loaded, item.position + 1 - block * kBlock, m);
+    const bool more = block + 1 < item.end_block;
+    float scores[4];
+    score_block(scores, loaded, item.position + 1 - block * kBlock, m);
+    if (more) loaded.load_keys(cache, item.kv_head, block + 1);
+    weigh_block(running, scores, loaded, m);
+    if (more) loaded.load_values(cache, item.kv_head, block + 1);
   }
   const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll

@@ -43,6 +43,7 @@ class CudaSteps final : public Steps {
   Result<Buffer> allocate(size_t bytes) override { return allocate_device(queue_, bytes); }
   void copy_in(void* to, const void* from, size_t bytes) override {
     queue_.flush();
+    settled_routing_ = nullptr;
     queue_.check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue_.stream()),
                  "copying to the GPU");
   }
@@ -179,7 +180,7 @@ class CudaSteps final : public Steps {
     call.rows = x.rows;
     call.experts = w.experts;
     call.top_k = w.top_k;
-    routing_is_settled_ = false;
+    settled_routing_ = nullptr;
     if (few(x)) return route_few(queue_, call);
     norm_rows(queue_, call.normed, call.x, call.gain, epsilon, nullptr, x.rows, x.cols);
     LinearCall logits;
@@ -196,7 +197,7 @@ class CudaSteps final : public Steps {
     ExpertsCall call = experts_call(routing, w);
     call.normed = activations(normed);
     call.activated = activations(activated);
-    routing_is_settled_ = true;
+    settled_routing_ = routing.experts;
     if (few(normed)) return experts_up_few(queue_, call);
     const Grouping grouping = grouping_of(call);
     group_by_expert(queue_, grouping, call);
@@ -207,10 +208,10 @@ class CudaSteps final : public Steps {
     ExpertsCall call = experts_call(routing, w);
     call.activated = activations(activated);
     call.x = x.floats();
-    call.routing_is_settled = routing_is_settled_;
+    call.routing_is_settled = settled_routing_ == routing.experts;
     if (few(x)) return experts_down_few(queue_, call);
     const Grouping grouping = grouping_of(call);
-    group_by_expert(queue_, grouping, call);
+    if (!call.routing_is_settled) group_by_expert(queue_, grouping, call);  // else experts_up has
     experts_down_many(queue_, grouping, call, bf16(scratch_.contributions));
     combine_experts(queue_, call, bf16(scratch_.contributions), x.cols);
   }
@@ -336,7 +337,7 @@ class CudaSteps final : public Steps {
   Buffer frequencies_;
   float theta_ = 0;
   int64_t frequency_count_ = 0;
-  bool routing_is_settled_ = false;  // experts_up has come after the last norm_route
+  const int32_t* settled_routing_ = nullptr;  // what experts_up has read, until it may have changed
   std::optional<Error> failure_;
 };
 

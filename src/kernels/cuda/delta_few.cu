@@ -168,11 +168,12 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
     }
   }
 
+  arrive_in_cluster();  // this block has read and used its windows
 #pragma unroll
   for (int i = 0; i < kKeysOfWarp; ++i) {
     reinterpret_cast<float4*>(state + (warp + kWarps * i) * kDeltaDim)[lane] = s[i];
   }
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  wait_for_cluster();
   const bool moves_on = threadIdx.x >= 2 * kDeltaDim || head % sharing == 0;
   if (channel.index >= 0 && moves_on) {
 #pragma unroll

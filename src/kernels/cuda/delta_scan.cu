@@ -30,6 +30,11 @@ struct Stage {
   ChunkFactors factors;
 };
 
+// All four warps, from two places in the code.
+__device__ __forceinline__ void meet() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+
 struct Place {
   int head;
   int key_head;
@@ -210,7 +215,7 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
     for (int c = 0; c < kStages - 1; ++c) carrier.fetch(stages[c]);
     for (int c = 0; c < chunks; ++c) {
       copy_async_wait<kStages - 2>();
-      __syncthreads();  // stage c is full, and stage c - 1 read
+      meet();  // stage c is full, and stage c - 1 read
       carrier.fetch(stages[(c + kStages - 1) % kStages]);
     }
     return;
@@ -233,7 +238,7 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
   const size_t stride = static_cast<size_t>(p.value_heads) * kDeltaDim;
   __nv_bfloat16* out = p.mixed + segment.first_row * stride + head * kDeltaDim + at.column;
   for (int c = 0; c < chunks; ++c) {
-    __syncthreads();
+    meet();
     run_chunk(s, stages[c % kStages], out + static_cast<size_t>(c) * kChunkRows * stride, stride,
               segment.rows - c * kChunkRows);
   }

@@ -32,7 +32,7 @@ struct Params {
   int32_t rows;
   int32_t out_cols;
   int32_t rows_per_input;  // experts: `slots` results share a row of `in`, else 1
-  int32_t unused;
+  int32_t piece_rows;      // of x in a block, at most kTokens
 };
 
 // Of a block: which expert's weights, and which rows.
@@ -224,13 +224,13 @@ __global__ void __launch_bounds__(kThreads, 1) linear_many_kernel(const Params p
   wait_for_previous();
   let_next_start();
 
-  Piece piece{0, static_cast<int>(blockIdx.y) * kTokens, 0};
+  Piece piece{0, static_cast<int>(blockIdx.y) * p.piece_rows, 0};
   if (p.tiles != nullptr) {
     if (static_cast<int>(blockIdx.y) >= *p.tile_count) return;
     const ExpertTile tile = p.tiles[blockIdx.y];
     piece = {tile.expert, tile.first, tile.rows};
   } else {
-    piece.rows = min(kTokens, p.rows - piece.first);
+    piece.rows = min(p.piece_rows, p.rows - piece.first);
   }
   const auto row_of = [&](int r) {
     if (r >= piece.rows) return -1;
@@ -288,7 +288,13 @@ void linear_many(LaunchQueue& queue, const LinearCall& call) {
   p.rows = static_cast<int32_t>(call.rows);
   p.out_cols = call.w.rows;
   p.rows_per_input = 1;
-  const int64_t pieces = (call.rows + kTokens - 1) / kTokens;
+  // Narrower pieces where there would be blocks for few of the multiprocessors.
+  constexpr int64_t kEnough = 96;
+  const int64_t blocks = (call.w.row_tiles() + kRowTiles - 1) / kRowTiles;
+  int64_t tokens = kTokens;
+  while (tokens > 32 && blocks * ((call.rows + tokens - 1) / tokens) < kEnough) tokens /= 2;
+  p.piece_rows = static_cast<int32_t>(tokens);
+  const int64_t pieces = (call.rows + tokens - 1) / tokens;
   switch (call.output) {
     case Output::kBf16:
       return launch<Target::kBf16>(queue, p, pieces);

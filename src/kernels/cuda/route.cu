@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   const bool has_rows = row_tile < p.router.row_tiles();
   const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp % p.parts);
   if (has_rows) fetch_part<kKind>(p.router, part, row_tile);
-  cluster.barrier_arrive();
+  arrive_in_cluster();
   const StagedRows<kKind> x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
   const RowNorm norm(p.gain, p.router.cols);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   float* sums = reinterpret_cast<float*>(memory);
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
-  cluster.barrier_wait();  // the first block has started
+  wait_for_cluster();  // the first block has started
   Logits& chosen_from = *cluster.map_shared_rank(&logits, 0);
   const int rows_here = p.row_tiles * kTileRows;
   for (int i = threadIdx.x; i < rows_here * p.rows; i += blockDim.x) {

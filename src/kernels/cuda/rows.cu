@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(256) norm_rows_kernel(const NormParams p) {
 
 void embed_rows(LaunchQueue& queue, float* x, const RawMatrix& embedding, const PassView& pass,
                 int64_t rows) {
-  queue.launch(embed_kernel, {dim3(static_cast<unsigned>(rows)), 256},
+  queue.launch(embed_kernel, {dim3(static_cast<unsigned>(rows)), 1024},
                EmbedParams{x, pass.tokens, embedding});
 }
 
