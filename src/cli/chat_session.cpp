@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -88,7 +87,7 @@ Result<bool> ChatSession::command(const std::string& line) {
   } else if (name == "/think") {
     WEIR_RETURN_IF_ERROR(set_thinking(argument));
   } else if (name == "/seed") {
-    WEIR_RETURN_IF_ERROR(set_seed(argument));
+    WEIR_TRY(turn_.sampling.seed, parse_seed(argument));
   } else if (name == "/system") {
     if (!is_valid_utf8(argument)) return invalid("the system message is not valid UTF-8", "");
     set_system(argument);
@@ -113,17 +112,6 @@ Status ChatSession::set_thinking(const std::string& argument) {
     return invalid(fmt::format("/think is {} now", turn_.think ? "on" : "off"), "/think on or /think off");
   }
   turn_.think = argument == "on";
-  return Ok{};
-}
-
-Status ChatSession::set_seed(const std::string& argument) {
-  uint64_t seed = 0;
-  const char* end = argument.data() + argument.size();
-  const auto read = std::from_chars(argument.data(), end, seed);
-  if (read.ec != std::errc{} || read.ptr != end) {
-    return invalid(fmt::format("'{}' is not a seed", argument), "a whole number, such as /seed 7");
-  }
-  turn_.sampling.seed = seed;
   return Ok{};
 }
 

@@ -25,7 +25,6 @@ class ChatSession {
 
  private:
   Status set_thinking(const std::string& argument);
-  Status set_seed(const std::string& argument);
   void set_system(const std::string& text);
   Status load(const std::string& path);
   void reset();

@@ -74,6 +74,15 @@ CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& valu
       ->type_name("N");
 }
 
+Result<uint64_t> parse_seed(std::string_view text) {
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, seed);
+  if (read.ec == std::errc{} && read.ptr == end) return seed;
+  return Error{Code::kInvalidArgument, fmt::format("'{}' is not a seed", text),
+               "a whole number from 0 to 2^64 - 1"};
+}
+
 void ModelOptions::add(CLI::App& command) {
   shared(command
              .add_option("-m,--model", model,
@@ -123,8 +132,14 @@ void SamplingOptions::add(CLI::App& command) {
   number("--presence-penalty", presence_penalty, "Subtracted from the logits of tokens already generated");
   number("--frequency-penalty", frequency_penalty, "The same, once for each occurrence");
   number("--repetition-penalty", repetition_penalty, "Divides the logits of tokens seen; 1 is neutral");
-  shared(command.add_option("--seed", seed, "Repeats an answer; default: another one each time")
-             ->check(CLI::NonNegativeNumber)
+  const auto set_seed = [this](const std::string& text) {
+    const auto parsed = parse_seed(text);
+    if (!parsed.ok()) throw CLI::ValidationError("--seed", parsed.error().message);
+    seed = *parsed;
+  };
+  shared(command
+             .add_option_function<std::string>("--seed", set_seed,
+                                               "Repeats an answer; default: another one each time")
              ->type_name("N"),
          kSamplingGroup);
   shared(add_count(command, "--max-tokens", max_tokens, 1,

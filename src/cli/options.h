@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,9 @@ struct SamplingOptions {
   // answers differ. Errors: kInvalidArgument.
   Result<Sampling> over(Sampling defaults) const;
 };
+
+// Error: kInvalidArgument for what is no whole number of 64 bits.
+Result<uint64_t> parse_seed(std::string_view text);
 
 // A flag that takes a count such as 4096 or 32k (cli/quantity.h), in [least, most].
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& value, int64_t least,

@@ -106,6 +106,7 @@ class BrokenRun(WeirTest):
         self.fails(2, "run", "--threads", "1M", QUESTION, says=["--threads"])
         self.fails(2, "run", "--chunk", "8G", QUESTION, says=["--chunk"])
         self.fails(2, "run", "--seed", "-1", QUESTION, says=["--seed"])
+        self.fails(2, "run", "--seed", str(2**64), QUESTION, says=["--seed"])
         self.fails(2, "run", "--logit-bias", "x=1", QUESTION, says=["ID=B"])
         self.fails(2, "run", "--isa", "mmx", QUESTION, says=["'mmx'"])
         self.fails(2, "run", "two", "prompts", says=["quotes"])
