@@ -2,6 +2,9 @@
 // against their goldens.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "device/report.h"
 #include "kernels/steps.h"
 
@@ -22,6 +25,13 @@ struct CheckOptions {
   bool small_only = false;  // for compute-sanitizer
   int seeds = 2;
 };
+
+// Passes of these many rows, one after the other; two thirds of each belong to one sequence, the rest to
+// another.
+void check_attend(Report& report, Steps& cuda, const ModelShape& shape, std::span<const int64_t> passes,
+                  uint64_t seed, const std::string& name);
+void check_delta_rule(Report& report, Steps& cuda, const ModelShape& shape, std::span<const int64_t> passes,
+                      uint64_t seed, const std::string& name);
 
 void check_steps(Report& report, Steps& cuda, const CheckOptions& options);
 void check_models(Report& report, const CheckOptions& options);

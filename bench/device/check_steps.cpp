@@ -1,79 +1,27 @@
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <thread>
 
 #include "device/check.h"
-#include "device/guarded.h"
+#include "device/comparison.h"
 #include "device/random_weights.h"
-#include "kernels/reference/reference_steps.h"
 
 namespace weir::bench {
 namespace {
-
-// Relative error of a row. One bf16 rounding has 1.7e-3 at worst and 1.1e-3 in the mean; a product of many
-// rows has three (x, W, result), others chain a few more.
-constexpr double kLinearBound = 6e-3;
-constexpr double kChainBound = 1.2e-2;
-// The recurrence feeds rounded keys back into its state, and its norm magnifies what is left of heads that
-// cancel.
-constexpr double kRecurrenceBound = 3e-2;
-
-std::mutex gpu;  // the reference runs on many threads, the GPU's steps one at a time
 
 struct Case {
   std::string name;
   std::function<void()> run;
 };
 
-// One backend's copy of what a case needs.
-struct Side {
-  Steps& steps;
-
-  Vector vector(std::span<const float> values) const {
-    Vector v;
-    v.count = static_cast<int64_t>(values.size());
-    v.values = std::move(*steps.allocate(values.size() * 4));
-    steps.copy_in(v.values.data(), values.data(), values.size() * 4);
-    return v;
-  }
-  Guarded activations(int64_t rows, int64_t cols, std::span<const float> values = {}) const {
-    Guarded g(steps, rows, cols, steps.activation_dtype());
-    if (!values.empty()) g.set(values);
-    return g;
-  }
-  Guarded floats(int64_t rows, int64_t cols, std::span<const float> values = {}) const {
-    Guarded g(steps, rows, cols, Dtype::kF32);
-    if (!values.empty()) g.set(values);
-    return g;
-  }
-};
-
 std::vector<Matrix> views(const std::vector<OwnedMatrix>& owned) {
   std::vector<Matrix> out;
   for (const OwnedMatrix& m : owned) out.push_back(m.view());
   return out;
-}
-
-// Runs `step` on the reference and on the GPU; both return what they computed.
-using Outcome = std::vector<std::vector<float>>;
-void compare(Report& report, const std::string& name, Steps& cuda,
-             const std::function<Outcome(const Side&)>& step, std::span<const int64_t> cols,
-             std::span<const double> bounds) {
-  const auto reference = make_reference_steps();
-  const Outcome expected = step({*reference});
-  Outcome found;
-  {
-    const std::lock_guard lock(gpu);
-    found = step({cuda});
-    if (const Status status = cuda.finish(); !status.ok()) return report.fail(name, status.error().message);
-  }
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    worst = std::max(worst, worst_row_error(found[i], expected[i], cols[i]) / bounds[i]);
-  }
-  report.add(name, worst * bounds[0], bounds[0]);
 }
 
 std::vector<OwnedMatrix> in_projection(Random& random, const ModelShape& s) {
@@ -233,113 +181,6 @@ void experts(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, uin
       std::array{s.intermediate, s.hidden}, std::array{kChainBound, kLinearBound});
 }
 
-// A sequence with one attention and one DeltaNet layer.
-SequenceState new_state(Steps& steps, const AttentionWeights* attention, const DeltaWeights* delta,
-                        int64_t positions) {
-  SequenceState state;
-  if (attention != nullptr) {
-    state.kv.emplace_back();
-    for (int64_t p = 0; p < positions; p += kKvPage) {
-      state.kv[0].pages.push_back(std::move(*steps.allocate(steps.kv_page_bytes(*attention))));
-    }
-  }
-  if (delta != nullptr) {
-    DeltaState d;
-    d.recurrent = std::move(*steps.allocate(static_cast<size_t>(delta->value_heads * 128 * 128) * 4));
-    d.conv = std::move(*steps.allocate(static_cast<size_t>(3 * delta->channels()) * 4));
-    state.delta.push_back(std::move(d));
-  }
-  return state;
-}
-
-// Two sequences side by side: the passes' rows go to the first one, but for the last third of each pass,
-// which goes to the second.
-template <class Run>
-Outcome run_passes(const Side& side, std::span<const int64_t> passes, SequenceState first,
-                   SequenceState second, int64_t width, const std::vector<float>& inputs, int64_t out_width,
-                   const Run& run) {
-  Outcome outcome;
-  size_t at = 0;
-  for (const int64_t rows : passes) {
-    const std::span<const float> values(inputs.data() + at, static_cast<size_t>(rows * width));
-    at += values.size();
-    const Guarded in = side.activations(rows, width, values), out = side.activations(rows, out_width);
-    const std::vector<int32_t> tokens(static_cast<size_t>(rows), 0);
-    const int64_t mine = rows - rows / 3;
-    std::vector<Segment> segments{{&first, 0, mine}};
-    if (mine < rows) segments.push_back({&second, mine, rows - mine});
-    const Batch batch{tokens, segments, {}};
-    side.steps.begin(batch);
-    run(out.rows(), in.rows(), batch);
-    outcome.push_back(out.get());
-    for (const Segment& segment : segments) segment.state->position += segment.rows;
-  }
-  return outcome;
-}
-
-void attend(Report& report, Steps& cuda, const ModelShape& s, std::span<const int64_t> passes, uint64_t seed,
-            const std::string& name) {
-  Random random(seed);
-  const int64_t rows = std::accumulate(passes.begin(), passes.end(), int64_t{0});
-  const int64_t width = 2 * (s.heads + s.kv_heads) * 256, out_width = s.heads * 256;
-  const auto inputs = random.values(rows * width);
-  const auto q_norm = random.values(256, 0.1f, 1.2f), k_norm = random.values(256, 0.1f, 1.2f);
-  const std::vector<int64_t> cols(passes.size(), out_width);
-  const std::vector<double> bounds(passes.size(), kChainBound);
-  compare(
-      report, name, cuda,
-      [&](const Side& side) {
-        AttentionWeights w;
-        w.heads = s.heads;
-        w.kv_heads = s.kv_heads;
-        w.head_dim = 256;
-        w.rotary_dim = 64;
-        w.rope_theta = 1e7f;
-        w.norm_epsilon = 1e-6f;
-        w.q_norm = side.vector(q_norm);
-        w.k_norm = side.vector(k_norm);
-        return run_passes(
-            side, passes, new_state(side.steps, &w, nullptr, rows), new_state(side.steps, &w, nullptr, rows),
-            width, inputs, out_width,
-            [&](Rows out, Rows in, const Batch& batch) { side.steps.attend(out, in, w, batch, 0); });
-      },
-      cols, bounds);
-}
-
-void delta_rule(Report& report, Steps& cuda, const ModelShape& s, std::span<const int64_t> passes,
-                uint64_t seed, const std::string& name) {
-  Random random(seed);
-  const int64_t rows = std::accumulate(passes.begin(), passes.end(), int64_t{0});
-  const int64_t channels = (2 * s.key_heads + s.value_heads) * 128;
-  const int64_t width = channels + s.value_heads * 130, out_width = s.value_heads * 128;
-  const auto inputs = random.values(rows * width);
-  const auto conv = random.values(4 * channels, 0.5f), norm = random.values(128, 0.1f, 1.0f);
-  const auto dt_bias = random.values(s.value_heads);
-  std::vector<float> decay;
-  for (int64_t h = 0; h < s.value_heads; ++h) decay.push_back(random.uniform(0.01f, 0.5f));
-  const std::vector<int64_t> cols(passes.size(), out_width);
-  const std::vector<double> bounds(passes.size(), kRecurrenceBound);
-  compare(
-      report, name, cuda,
-      [&](const Side& side) {
-        DeltaWeights w;
-        w.key_heads = s.key_heads;
-        w.value_heads = s.value_heads;
-        w.key_dim = w.value_dim = 128;
-        w.taps = 4;
-        w.norm_epsilon = 1e-6f;
-        w.conv = side.vector(conv);
-        w.decay = side.vector(decay);
-        w.dt_bias = side.vector(dt_bias);
-        w.norm = side.vector(norm);
-        return run_passes(
-            side, passes, new_state(side.steps, nullptr, &w, 0), new_state(side.steps, nullptr, &w, 0), width,
-            inputs, out_width,
-            [&](Rows out, Rows in, const Batch& batch) { side.steps.delta_rule(out, in, w, batch, 0); });
-      },
-      cols, bounds);
-}
-
 void ends(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, uint64_t seed,
           const std::string& name) {
   Random random(seed);
@@ -415,9 +256,10 @@ void check_steps(Report& report, Steps& cuda, const CheckOptions& options) {
         for (const int64_t p : passes) what += std::to_string(p) + (&p == &passes.back() ? "" : ",");
         const std::vector<int64_t>* list = &passes;
         add("attend", s, what, number,
-            [&report, &cuda, s, list, number](auto& n) { attend(report, cuda, s, *list, number, n); });
-        add("delta_rule", s, what, number,
-            [&report, &cuda, s, list, number](auto& n) { delta_rule(report, cuda, s, *list, number, n); });
+            [&report, &cuda, s, list, number](auto& n) { check_attend(report, cuda, s, *list, number, n); });
+        add("delta_rule", s, what, number, [&report, &cuda, s, list, number](auto& n) {
+          check_delta_rule(report, cuda, s, *list, number, n);
+        });
       }
     }
   }

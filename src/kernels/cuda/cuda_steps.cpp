@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/pass_table.h"
@@ -384,35 +385,8 @@ bool has_cuda() {
 }
 
 Result<std::unique_ptr<Steps>> make_cuda_steps(int device) {
-  int count = 0;
-  const cudaError_t found = cudaGetDeviceCount(&count);
-  if (found != cudaSuccess || count == 0) {
-    return Error{Code::kDevice,
-                 std::string("no usable NVIDIA GPU: ") +
-                     (found != cudaSuccess ? cudaGetErrorString(found) : "the driver lists none"),
-                 "check nvidia-smi, or use --device cpu"};
-  }
-  if (device < 0 || device >= count) {
-    return Error{
-        Code::kDevice,
-        "GPU " + std::to_string(device) + " was asked for, this machine has " + std::to_string(count),
-        "GPUs are numbered from 0"};
-  }
-  cudaDeviceProp properties;
-  if (const cudaError_t result = cudaGetDeviceProperties(&properties, device); result != cudaSuccess) {
-    return Error{Code::kDevice, std::string("the GPU does not answer: ") + cudaGetErrorString(result), ""};
-  }
-  if (properties.major != 9) {
-    return Error{Code::kDevice,
-                 std::string(properties.name) + " has compute capability " +
-                     std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-                     ", this weir was built for 9.0 (Hopper)",
-                 "use --device cpu"};
-  }
-  if (const cudaError_t result = cudaSetDevice(device); result != cudaSuccess) {
-    return Error{Code::kDevice, std::string("the GPU cannot be used: ") + cudaGetErrorString(result), ""};
-  }
-  auto steps = std::make_unique<CudaSteps>(properties.name);
+  WEIR_TRY(const std::string name, use_device(device));
+  auto steps = std::make_unique<CudaSteps>(name);
   WEIR_RETURN_IF_ERROR(steps->open());
   return std::unique_ptr<Steps>(std::move(steps));
 }

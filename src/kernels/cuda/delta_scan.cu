@@ -30,11 +30,6 @@ struct Stage {
   ChunkFactors factors;
 };
 
-// All four warps, from two places in the code.
-__device__ __forceinline__ void meet() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-}
-
 struct Place {
   int head;
   int key_head;
@@ -210,21 +205,14 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
                  segment.rows,
                  static_cast<size_t>(first_chunk(segment.first_row, blockIdx.z))};
   const int chunks = (segment.rows + kChunkRows - 1) / kChunkRows;
-  if (threadIdx.x >= kThreads - kCarriers) {
-    Carrier carrier(p, at);
-    for (int c = 0; c < kStages - 1; ++c) carrier.fetch(stages[c]);
-    for (int c = 0; c < chunks; ++c) {
-      copy_async_wait<kStages - 2>();
-      meet();  // stage c is full, and stage c - 1 read
-      carrier.fetch(stages[(c + kStages - 1) % kStages]);
-    }
-    return;
-  }
+  const bool carries = threadIdx.x >= kThreads - kCarriers;
+  Carrier carrier(p, at);
+  for (int c = 0; carries && c < kStages - 1; ++c) carrier.fetch(stages[c]);
 
   // Accumulator register c of block n: column i (+ 8), key 8 n + 2 t (+ 1).
   const int lane = threadIdx.x % 32;
   float* state = p.pass.recurrent[static_cast<size_t>(blockIdx.z) * p.pass.delta_layers + p.layer] +
-                 static_cast<size_t>(head) * kDeltaDim * kDeltaDim + at.column + threadIdx.x / 32 * 16 +
+                 static_cast<size_t>(head) * kDeltaDim * kDeltaDim + at.column + threadIdx.x / 32 % 2 * 16 +
                  lane / 4;
   const auto place_of = [&](int n, int c) {
     return (8 * n + 2 * (lane % 4) + c % 2) * kDeltaDim + c / 2 * 8;
@@ -238,10 +226,16 @@ __global__ void __launch_bounds__(kThreads) delta_scan_kernel(const DeltaManyPar
   const size_t stride = static_cast<size_t>(p.value_heads) * kDeltaDim;
   __nv_bfloat16* out = p.mixed + segment.first_row * stride + head * kDeltaDim + at.column;
   for (int c = 0; c < chunks; ++c) {
-    meet();
-    run_chunk(s, stages[c % kStages], out + static_cast<size_t>(c) * kChunkRows * stride, stride,
-              segment.rows - c * kChunkRows);
+    if (carries) copy_async_wait<kStages - 2>();
+    __syncthreads();  // stage c is full, and stage c - 1 read
+    if (carries) {
+      carrier.fetch(stages[(c + kStages - 1) % kStages]);
+    } else {
+      run_chunk(s, stages[c % kStages], out + static_cast<size_t>(c) * kChunkRows * stride, stride,
+                segment.rows - c * kChunkRows);
+    }
   }
+  if (carries) return;
 #pragma unroll
   for (int n = 0; n < 16; ++n) {
 #pragma unroll

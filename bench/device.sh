@@ -1,0 +1,34 @@
+#!/bin/sh
+# Builds, checks and times the CUDA backend on a machine with a Hopper GPU: one call for everything.
+#
+#   bench/device.sh [check|bench|sanitize|all] [output folder]
+#
+# Needs the CUDA toolkit and the packages that scripts/setup names. Full tables go to the output folder (default
+# build/device); what failed, and the timings, also to the terminal. The exit code is that of the checks.
+set -u
+what=${1:-all}
+out=${2:-build/device}
+mkdir -p "$out" || exit 1
+
+cmake --preset cuda >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; exit 1; }
+cmake --build build/cuda --target weir_device_check weir_device_bench >"$out/build.log" 2>&1 ||
+  { tail -20 "$out/build.log"; exit 1; }
+bin=build/cuda/bench
+
+failed=0
+if [ "$what" = check ] || [ "$what" = all ]; then
+  # Every step against the reference at true and small shapes, then the models' goldens and invariants.
+  "$bin/weir_device_check" >"$out/check.txt" 2>&1 || failed=1
+  grep -E '^BAD|equal to the golden|checks,' "$out/check.txt"
+fi
+if [ "$what" = sanitize ] || [ "$what" = all ]; then
+  for tool in memcheck synccheck; do
+    compute-sanitizer --tool "$tool" --error-exitcode 1 "$bin/weir_device_check" small >"$out/$tool.txt" 2>&1 || failed=1
+    echo "$tool: $(tail -1 "$out/$tool.txt")"
+  done
+fi
+if [ "$what" = bench ] || [ "$what" = all ]; then
+  "$bin/weir_device_bench" >"$out/bench.txt" 2>&1 || failed=1
+  cat "$out/bench.txt"
+fi
+exit $failed
