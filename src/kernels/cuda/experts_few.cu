@@ -6,8 +6,8 @@
 // shared expert's weights are asked for before the wait, the others' as soon as the routing is known. down:
 // x_t += sum over s of weight (down activated[t, s]), summed in slot order. A block has one row t and 16
 // neurons, a warp one slot (and 512 columns). The routing is two kernels old, so all weights are asked for
-// before the wait. Bytes: the chosen experts' weights once a row. Rounding: activations bf16, sums float32, x
-// float32. Ceiling: memory bandwidth.
+// before the wait. Bytes: the chosen experts' weights once a row. Rounding: activations bf16, then 16-bit
+// whole numbers a group (staged_rows.cuh); sums float32, x float32. Ceiling: memory bandwidth.
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kernels.h"
 
