@@ -106,7 +106,7 @@ std::string hub_cache_from(const VariableLookup& variable) {
     const std::string path = value(name);
     return path.starts_with("~/") ? home + path.substr(1) : path;
   };
-  if (const std::string cache = folder("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (std::string cache = folder("HF_HUB_CACHE"); !cache.empty()) return cache;
   if (const std::string hub_home = folder("HF_HOME"); !hub_home.empty()) return hub_home + "/hub";
   if (const std::string caches = folder("XDG_CACHE_HOME"); !caches.empty())
     return caches + "/huggingface/hub";

@@ -109,6 +109,7 @@ Result<TensorView> read_tensor(const json::object& fields, std::string_view path
 
 Status check_names(const std::vector<TensorView>& tensors, std::string_view path) {
   std::vector<std::string_view> names;
+  names.reserve(tensors.size());
   for (const TensorView& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twin = std::adjacent_find(names.begin(), names.end());

@@ -78,7 +78,8 @@ Status EvalLog::read(std::ifstream& file, const Report& settings, uintmax_t& goo
     } else {
       auto result = from_json(*json);
       if (!result) return corrupt;
-      results_.insert_or_assign(result->index, *std::move(result));
+      const auto index = result->index;
+      results_.insert_or_assign(index, *std::move(result));
     }
     good_bytes += line.size() + 1;
   }

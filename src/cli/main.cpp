@@ -5,6 +5,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <csignal>
+#include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@ constexpr const char* kFooter =
 
 std::vector<std::string> verb_names(const std::vector<Verb>& verbs) {
   std::vector<std::string> names;
+  names.reserve(verbs.size());
   for (const Verb& verb : verbs) names.push_back(verb.command->get_name());
   return names;
 }
@@ -42,7 +45,7 @@ int usage_error(const std::string& message, const std::string& hint) {
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known,
-                         std::string otherwise) {
+                         const std::string& otherwise) {
   const std::string near = nearest(word, known);
   return near.empty() ? otherwise : fmt::format("did you mean {}?", near);
 }
@@ -54,7 +57,7 @@ int unknown_verb(const std::string& word, const std::vector<Verb>& verbs) {
 
 // Something after the verb that it does not take.
 int unexpected(const std::string& word, const CLI::App& command) {
-  const std::string verb = command.get_name();
+  const std::string& verb = command.get_name();
   if (word.size() < 2 || word[0] != '-') {
     return usage_error(fmt::format("'{}' is one argument too many for weir {}", word, verb),
                        "put text with spaces in quotes");
@@ -108,5 +111,11 @@ int main_of_weir(int argc, char** argv) {
 }  // namespace weir::cli
 
 int main(int argc, char** argv) {
-  return weir::cli::main_of_weir(argc, argv);
+  try {
+    return weir::cli::main_of_weir(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return weir::cli::report({weir::Code::kOutOfMemory, "out of memory", ""});
+  } catch (const std::exception& error) {  // of a library, and a fault of weir not to have met it earlier
+    return weir::cli::report({weir::Code::kInternal, error.what(), "please report this"});
+  }
 }

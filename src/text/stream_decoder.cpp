@@ -41,7 +41,7 @@ std::string StreamDecoder::flush_complete_characters() {
 }
 
 std::string StreamDecoder::flush_byte_run() {
-  const std::string run = std::exchange(pending_, {});
+  std::string run = std::exchange(pending_, {});
   if (is_valid_utf8(run)) return run;
   std::string text;
   for (size_t i = 0; i < run.size(); ++i) text += kReplacement;
