@@ -125,7 +125,7 @@ class Terminal(WeirTest):
         self.wait_for("answer is 16")
         self.type("\x03")
         self.wait_for("\n> ")
-        self.type("\x04")  # Ctrl-D
+        self.type("/quit\r")
         self.assertEqual(self.exit_code(), 0)
 
 
