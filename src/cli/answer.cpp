@@ -9,6 +9,7 @@
 #include "chat/prompt.h"
 #include "chat/qwen_output.h"
 #include "chat/qwen_prompt.h"
+#include "cli/terminal.h"
 
 namespace weir::cli {
 namespace {
@@ -126,10 +127,10 @@ Result<Answer> answer(Engine& engine, const Conversation& conversation, const Tu
 
 void explain_finish(const Answer& answer, const TurnOptions& options, const Engine& engine) {
   if (answer.finish == FinishReason::kLength) {
-    fmt::print(stderr, "weir: the answer was cut after --max-tokens {}\n", options.max_tokens);
+    tell(fmt::format("weir: the answer was cut after --max-tokens {}\n", options.max_tokens));
   } else if (answer.finish == FinishReason::kContext) {
-    fmt::print(stderr, "weir: the answer was cut because the context of {} tokens is full\n",
-               engine.model->config().context);
+    tell(fmt::format("weir: the answer was cut because the context of {} tokens is full\n",
+                     engine.model->config().context));
   }
 }
 

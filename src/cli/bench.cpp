@@ -210,8 +210,17 @@ std::string text_of(const Report& r) {
       100 * decode["share_of_measured_bandwidth"].get<double>(), steps_table(decode["steps"]));
 }
 
+Status check_context(const Options& options, int64_t context) {
+  if (options.prompt < context && options.generate <= context - options.prompt) return Ok{};
+  return Error{Code::kInvalidArgument,
+               fmt::format("--prompt {} and --generate {} do not fit the model's context of {} tokens",
+                           options.prompt, options.generate, context),
+               "ask for fewer"};
+}
+
 Result<int> bench_model(const Options& options) {
   WEIR_TRY(Bench bench, load(options));
+  WEIR_RETURN_IF_ERROR(check_context(options, bench.model->config().context));
   WEIR_TRY(const Bandwidth machine, measure_bandwidth(*bench.pool, kBandwidthPasses));
   WEIR_TRY(const Speeds speeds, measure(bench, options));
   const Report out = report_of(bench, options, speeds, machine);

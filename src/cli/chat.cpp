@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/line_reader.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 
 namespace weir::cli {
@@ -78,7 +79,7 @@ int chat(const Options& options) {
   if (!session.ok()) return report(session.error());
   const std::string state = state_folder();
   LineReader reader(state.empty() ? "" : state + "/history");
-  if (reader.on_terminal()) fmt::print(stderr, "{}; /help lists the commands\n", options.model.model);
+  if (reader.on_terminal()) tell(fmt::format("{}; /help lists the commands\n", options.model.model));
   int code = kDone;
   while (const auto input = read_input(reader)) {
     if (input->is_command) {

@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/speed.h"
 #include "cli/suggest.h"
+#include "cli/terminal.h"
 #include "cli/transcript.h"
 #include "cli/turn_view.h"
 
@@ -71,7 +72,7 @@ Result<FinishReason> ChatSession::say(const std::string& text) {
   }
   explain_finish(*given, turn_, engine_);
   if (machine_) {
-    fmt::print(stderr, "{}", speed_text(speed_of(given->statistics, *machine_), given->statistics));
+    tell(fmt::format("{}", speed_text(speed_of(given->statistics, *machine_), given->statistics)));
   }
   conversation_.messages.push_back(given->message());
   return given->finish;
@@ -83,7 +84,7 @@ Result<bool> ChatSession::command(const std::string& line) {
   const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
   if (name == "/quit") return false;
   if (name == "/help") {
-    fmt::print(stderr, "{}", kHelp);
+    tell(fmt::format("{}", kHelp));
   } else if (name == "/think") {
     WEIR_RETURN_IF_ERROR(set_thinking(argument));
   } else if (name == "/seed") {
@@ -123,7 +124,7 @@ void ChatSession::set_system(const std::string& text) {
 
 Status ChatSession::load(const std::string& path) {
   WEIR_TRY(conversation_, load_transcript(path));
-  fmt::print(stderr, "{} messages\n", conversation_.messages.size());
+  tell(fmt::format("{} messages\n", conversation_.messages.size()));
   return Ok{};
 }
 

@@ -1,5 +1,6 @@
 #include "cli/engine.h"
 
+#include <array>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -27,6 +28,39 @@ Result<std::unique_ptr<qwen::Model>> load_model(Checkpoint checkpoint, std::uniq
   return qwen::Model::load(std::move(checkpoint), std::move(steps), load, progress);
 }
 
+namespace {
+
+// The prompt layout is made of these; a tokenizer without them belongs to another model.
+constexpr std::array kControlTokens = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"};
+
+Status check_tokenizer(const Tokenizer& tokenizer, int64_t vocabulary, const std::string& folder) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{Code::kCorrupt, folder + "/tokenizer.json " + what,
+                 "take tokenizer and weights from one model"};
+  };
+  for (const char* name : kControlTokens) {
+    const auto id = tokenizer.find(name);
+    if (!id || !tokenizer.is_added(*id)) return wrong(std::string("has no added token ") + name);
+  }
+  if (tokenizer.vocab_size() <= vocabulary) return {};
+  return wrong("has token ids up to " + std::to_string(tokenizer.vocab_size() - 1) + ", and the model " +
+               std::to_string(vocabulary) + " tokens");
+}
+
+Status check_end_tokens(const GenerationDefaults& defaults, const Tokenizer& tokenizer,
+                        const std::string& folder) {
+  for (const int32_t id : defaults.end_tokens) {
+    if (tokenizer.has_token(id)) continue;
+    return Error{Code::kCorrupt,
+                 folder + ": eos_token_id " + std::to_string(id) +
+                     " of its configuration is no token of tokenizer.json",
+                 "take all files of the folder from one model"};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend) {
   if (model.model.starts_with(kSyntheticPrefix)) {
     return Error{Code::kUnsupported, "a synthetic model has no tokenizer and nothing to say",
@@ -39,7 +73,9 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   WEIR_TRY(Tokenizer tokenizer, Tokenizer::load(folder + "/tokenizer.json"));
   WEIR_TRY(GenerationDefaults defaults, read_generation_defaults(folder));
   const uint64_t bytes = checkpoint.total_bytes();
+  WEIR_RETURN_IF_ERROR(check_end_tokens(defaults, tokenizer, folder));
   WEIR_TRY(auto loaded, load_model(std::move(checkpoint), std::move(steps), backend));
+  WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, loaded->config().vocabulary, folder));
   return Engine{std::move(folder),   bytes,           std::move(tokenizer),
                 std::move(defaults), std::move(pool), std::move(loaded)};
 }

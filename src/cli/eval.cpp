@@ -100,7 +100,7 @@ Summary summarise(const EvalLog& log, int64_t count) {
 void show_progress(const EvalLog& log, int64_t count) {
   if (!is_terminal(stderr)) return;
   const Summary sum = summarise(log, count);
-  fmt::print(stderr, "\r\x1b[K{} of {}, {} right", sum.total, count, sum.correct);
+  tell(fmt::format("\r\x1b[K{} of {}, {} right", sum.total, count, sum.correct));
   std::fflush(stderr);
 }
 
@@ -179,9 +179,9 @@ Result<int> eval(const Options& options) {
   const Report settings = settings_of(options, engine, turn, set.hash);
   WEIR_TRY(EvalLog log, EvalLog::open(options.out, settings));
   if (!log.results().empty())
-    fmt::print(stderr, "{} problems are already in {}\n", log.results().size(), options.out);
+    tell(fmt::format("{} problems are already in {}\n", log.results().size(), options.out));
   WEIR_TRY(const bool completed, work_through(options, engine, turn, set, count, log));
-  if (is_terminal(stderr)) fmt::print(stderr, "\n");
+  if (is_terminal(stderr)) tell("\n");
   const int written = print_summary(summarise(log, count), settings, options.json);
   return completed ? written : kInterrupted;
 }

@@ -38,7 +38,7 @@ std::optional<EvalResult> from_json(const Report& json) {
     json[name].get_to(field);
     return true;
   };
-  const bool ok = read("index", r.index, &Report::is_number_integer) &&
+  const bool ok = read("index", r.index, &Report::is_number_unsigned) &&
                   read("expected", r.expected, &Report::is_string) &&
                   read("found", r.found, &Report::is_string) &&
                   read("answer", r.answer, &Report::is_string) &&
@@ -48,6 +48,11 @@ std::optional<EvalResult> from_json(const Report& json) {
                   read("prefill_seconds", r.prefill_seconds, &Report::is_number) &&
                   read("decode_seconds", r.decode_seconds, &Report::is_number);
   return ok ? std::optional(r) : std::nullopt;
+}
+
+Error not_a_log(const std::string& path, int line) {
+  return {Code::kCorrupt, fmt::format("{}, line {} is not a result of weir eval", path, line),
+          "name another --out"};
 }
 
 Status same_settings(const std::string& path, const Report& found, const Report& settings) {
@@ -68,9 +73,7 @@ Status EvalLog::read(std::ifstream& file, const Report& settings, uintmax_t& goo
   std::string line;
   for (int number = 1; std::getline(file, line) && !file.eof(); ++number) {
     const auto json = parse_json(line);
-    const Error corrupt{Code::kCorrupt,
-                        fmt::format("{}, line {} is not a result of weir eval", path_, number),
-                        "name another --out"};
+    const Error corrupt = not_a_log(path_, number);
     if (!json.ok() || !json->is_object()) return corrupt;
     if (number == 1) {
       if (!json->contains("settings") || !(*json)["settings"].is_object()) return corrupt;
@@ -83,6 +86,7 @@ Status EvalLog::read(std::ifstream& file, const Report& settings, uintmax_t& goo
     }
     good_bytes += line.size() + 1;
   }
+  if (good_bytes == 0 && !line.empty()) return not_a_log(path_, 1);
   return Ok{};
 }
 
@@ -91,6 +95,10 @@ Result<EvalLog> EvalLog::open(const std::string& path, const Report& settings) {
   log.path_ = path;
   if (path.empty()) return log;
   uintmax_t good_bytes = 0;
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    return Error{Code::kCorrupt, path + " is not a regular file", "name another --out"};
+  }
   if (std::ifstream old(path, std::ios::binary); old) {
     WEIR_RETURN_IF_ERROR(log.read(old, settings, good_bytes));
     std::error_code failed;

@@ -30,8 +30,8 @@ int exit_code(Code code) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "weir: {}\n", error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "  {}\n", error.hint);
+  tell(fmt::format("weir: {}\n", error.message));
+  if (!error.hint.empty()) tell(fmt::format("  {}\n", error.hint));
   return exit_code(error.code);
 }
 

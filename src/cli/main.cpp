@@ -1,17 +1,21 @@
 // weir: the command line. Parses flags, then hands over to one verb.
 #include <fmt/core.h>
+#include <langinfo.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <clocale>
 #include <csignal>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/exit_code.h"
 #include "cli/suggest.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 
 namespace weir::cli {
@@ -76,23 +80,35 @@ int run_verb(CLI::App& app, const std::vector<Verb>& verbs) {
   for (const Verb& verb : verbs) {
     if (!verb.command->parsed()) continue;
     if (!stray.empty()) return unknown_verb(stray.front(), verbs);
-    const std::vector<std::string> extra = verb.command->remaining();
+    std::vector<std::string> extra = verb.command->remaining();
+    std::erase(extra, "--");  // CLI11 lists the mark before text among what is left over
     return extra.empty() ? verb.run() : unexpected(extra.front(), *verb.command);
   }
   if (!stray.empty()) return unknown_verb(stray.front(), verbs);
-  fmt::print(stderr, "{}", app.help());
+  tell(fmt::format("{}", app.help()));
   return kUsage;
+}
+
+// Line editing reads characters by the locale; text is UTF-8 whatever the locale says.
+void use_utf8() {
+  const char* chosen = std::setlocale(LC_CTYPE, "");
+  if (chosen == nullptr || std::string_view(::nl_langinfo(CODESET)) != "UTF-8") {
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+  }
 }
 
 int main_of_weir(int argc, char** argv) {
   // A closed pipe ends the program quietly, as it does for other tools, even where a parent ignores the
   // signal.
   std::signal(SIGPIPE, SIG_DFL);
+  occupy_closed_streams();
+  use_utf8();
 
   CLI::App app(kAbout, "weir");
   app.set_version_flag("--version", "weir " WEIR_VERSION);
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.allow_extras();
+  app.require_subcommand(0, 1);  // a later word that is also a verb's name is text
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::vector<Verb> verbs = {add_run(app),    add_chat(app), add_inspect(app), add_tokenize(app),
                                    add_doctor(app), add_eval(app), add_bench(app)};

@@ -34,7 +34,7 @@ std::string progress_line(const std::string& label, uint64_t done, uint64_t tota
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), enabled_(is_terminal(stderr)) {}
 
 ProgressBar::~ProgressBar() {
-  if (shown_) fmt::print(stderr, "{}", kEraseLine);
+  if (shown_) tell(fmt::format("{}", kEraseLine));
 }
 
 void ProgressBar::update(uint64_t done, uint64_t total) {
@@ -43,7 +43,7 @@ void ProgressBar::update(uint64_t done, uint64_t total) {
   drawn_ = now;
   shown_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  fmt::print(stderr, "{}{}", kEraseLine, progress_line(label_, done, total, seconds, terminal_columns() - 1));
+  tell(fmt::format("{}{}", kEraseLine, progress_line(label_, done, total, seconds, terminal_columns() - 1)));
 }
 
 }  // namespace weir::cli

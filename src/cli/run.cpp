@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/speed.h"
 #include "cli/standard_input.h"
+#include "cli/terminal.h"
 #include "cli/turn_view.h"
 #include "cli/verbs.h"
 
@@ -63,7 +64,7 @@ Result<int> run(const Options& options) {
     WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));
   }
   const Speed speed = speed_of(given.statistics, machine);
-  if (options.stats) fmt::print(stderr, "{}", speed_text(speed, given.statistics));
+  if (options.stats) tell(fmt::format("{}", speed_text(speed, given.statistics)));
   const int written = options.json ? print_json(answer_json(given, turn, speed), false) : kDone;
   return given.finish == FinishReason::kCancelled ? kInterrupted : written;
 }

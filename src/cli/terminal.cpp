@@ -1,5 +1,6 @@
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -24,6 +25,16 @@ int terminal_columns() {
 std::string dimmed(std::FILE* stream, std::string_view text) {
   if (text.empty() || !has_colour(stream)) return std::string(text);
   return "\x1b[2m" + std::string(text) + "\x1b[0m";
+}
+
+void tell(std::string_view text) {
+  static_cast<void>(write(stderr, text));
+}
+
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
 }
 
 bool write(std::FILE* stream, std::string_view text) {

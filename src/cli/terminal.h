@@ -17,6 +17,13 @@ int terminal_columns();  // of stderr; 80 when unknown
 // `text` in grey where the stream shows colour.
 std::string dimmed(std::FILE* stream, std::string_view text);
 
+// Writes to stderr. What it does not take is lost: there is nobody left to tell.
+void tell(std::string_view text);
+
+// Opens standard streams that the caller has closed on /dev/null, for reading only: no file of ours may take
+// their place, and writing to them still fails.
+void occupy_closed_streams();
+
 // Writes at once, so that a reader of the stream sees every piece. False when the stream takes no more.
 bool write(std::FILE* stream, std::string_view text);
 

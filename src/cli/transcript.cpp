@@ -1,17 +1,23 @@
 #include "cli/transcript.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "base/mapped_file.h"
 #include "chat/json_text.h"
 
 namespace weir::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 const char* role_name(Role role) {
   switch (role) {
@@ -32,6 +38,37 @@ Error not_a_transcript(const std::string& path, const std::string& what) {
           "expected {\"messages\": [...]} as /save writes it"};
 }
 
+Error cannot_write(const std::string& path, const std::string& why) {
+  return {Code::kNotFound, "cannot write " + path + ": " + why, "name another file"};
+}
+
+bool write_and_close(int descriptor, const std::string& text) {
+  std::FILE* file = ::fdopen(descriptor, "wb");
+  if (file == nullptr) return ::close(descriptor) != 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fclose(file) == 0 && written;
+}
+
+// The file at `path`, or where its link leads, holds either its old content or all of `text`. An existing
+// file keeps its permissions; a new one is the owner's alone.
+Status replace_file(const std::string& path, const std::string& text) {
+  if (path.find('\0') != std::string::npos) return cannot_write(path, "the name contains a zero byte");
+  std::error_code failed;
+  const bool exists = fs::exists(path, failed);
+  const fs::path target = exists ? fs::canonical(path, failed) : fs::path(path);
+  if (failed) return cannot_write(path, failed.message());
+  if (exists && !fs::is_regular_file(target, failed)) return cannot_write(path, "it is not a regular file");
+
+  std::string unfinished = target.string() + ".XXXXXX";
+  const int descriptor = ::mkstemp(unfinished.data());
+  if (descriptor < 0) return cannot_write(path, std::strerror(errno));
+  if (exists) fs::permissions(unfinished, fs::status(target, failed).permissions(), failed);
+  if (write_and_close(descriptor, text) && std::rename(unfinished.c_str(), target.c_str()) == 0) return Ok{};
+  const Error error = cannot_write(path, std::strerror(errno));
+  std::remove(unfinished.c_str());
+  return error;
+}
+
 }  // namespace
 
 Status save_transcript(const Conversation& conversation, const std::string& path) {
@@ -41,15 +78,9 @@ Status save_transcript(const Conversation& conversation, const std::string& path
     if (message.reasoning) out["reasoning_content"] = *message.reasoning;
     messages.push_back(std::move(out));
   }
-  const std::string unfinished = path + ".tmp";
-  std::ofstream file(unfinished, std::ios::binary);
-  file << Json{{"messages", std::move(messages)}}.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-  file.close();
-  if (file && std::rename(unfinished.c_str(), path.c_str()) == 0) return Ok{};
-  const Error error{Code::kNotFound, "cannot write " + path + ": " + std::strerror(errno),
-                    "name another file"};
-  std::remove(unfinished.c_str());
-  return error;
+  return replace_file(
+      path,
+      Json{{"messages", std::move(messages)}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 Result<Conversation> load_transcript(const std::string& path) {
