@@ -39,6 +39,25 @@ class Pipe(WeirTest):
         self.assertEqual(messages[2], {"role": "assistant", "content": "The answer is 16.",
                                        "reasoning_content": "4 x 4 = 16."})
 
+    def test_saving_replaces_regular_files_only_and_keeps_links_and_permissions(self):
+        saved, link, pipe = self.folder / "saved", self.folder / "link", self.folder / "pipe"
+        saved.write_text("old")
+        saved.chmod(0o640)
+        link.symlink_to(saved)
+        os.mkfifo(pipe)
+        neighbour = self.folder / "link.tmp"
+        neighbour.write_text("mine")
+        self.weir("chat", stdin=f"/save {link}\n")
+        self.assertEqual(json.loads(saved.read_text()), {"messages": []})
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(saved.stat().st_mode & 0o777, 0o640)
+        self.assertEqual(neighbour.read_text(), "mine")
+        done = self.weir("chat", stdin=f"/save {pipe}\n", code=3)
+        self.assertIn("not a regular file", done.stderr)
+        self.assertTrue(pipe.is_fifo())
+        self.weir("chat", stdin=f"/save {self.folder / 'new'}\n")
+        self.assertEqual((self.folder / "new").stat().st_mode & 0o777, 0o600)
+
     def test_reset_forgets_all_but_the_system_message(self):
         saved = self.folder / "talk.json"
         self.weir("chat", *GREEDY, stdin=f"/system Be brief.\nHello!\n/reset\n/save {saved}\n")

@@ -79,6 +79,10 @@ class Bench(WeirTest):
         head = next(step for step in decode["steps"] if step["step"] == "norm_head")
         self.assertEqual(head["bytes_per_token"], 202752 + 5632)
 
+    def test_more_tokens_than_the_context_are_refused(self):
+        for prompt in ("32769", "9223372036854775807"):
+            self.fails(2, "bench", "--prompt", prompt, says=[prompt, "32768"])
+
     def test_counts_of_nothing_are_refused(self):
         for flag in ("--prompt", "--generate", "--repeats"):
             self.fails(2, "bench", flag, "0", says=[flag])
@@ -123,6 +127,15 @@ class Eval(WeirTest):
         self.fails(2, "eval", PROBLEMS, "--temperature", "0", "--limit", "1", "--out", log, says=["think"])
         log.write_text("not a log\n")
         self.fails(3, "eval", PROBLEMS, *GREEDY, "--limit", "1", "--out", log, says=["line 1"])
+
+    def test_a_file_that_is_no_log_is_left_alone(self):
+        foreign = self.folder / "notes"
+        for text in ("a line\n", "no newline at the end"):
+            foreign.write_text(text)
+            self.fails(3, "eval", PROBLEMS, "--limit", "1", *GREEDY, "--out", foreign, says=["notes, line 1"])
+            self.assertEqual(foreign.read_text(), text)
+        os.mkfifo(self.folder / "pipe")
+        self.fails(3, "eval", PROBLEMS, "--limit", "1", *GREEDY, "--out", self.folder / "pipe", says=["regular file"])
 
     def test_ctrl_c_keeps_what_is_done(self):
         log = self.folder / "results.jsonl"

@@ -2,12 +2,13 @@
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import unittest
 
 import support
-from support import ENDLESS, GREEDY, MODEL, TIMEOUT, WeirTest
+from support import ENDLESS, GREEDY, MODEL, PROBLEMS, TIMEOUT, WeirTest
 
 QUESTION = "What is 4 times 4?"
 
@@ -94,6 +95,46 @@ class Run(WeirTest):
             os.close(terminal)
             self.assertEqual(done.stdout, b"The answer is 16.\n")
             self.assertEqual(b"\x1b[2m" in shown, no_color == "")
+
+
+class Words(WeirTest):
+    """What follows the verb is text, even where it looks like something else."""
+
+    def prompt_tokens(self, *arguments, **options):
+        return self.report("run", *GREEDY, "--max-tokens", "1", *arguments, **options)["prompt_tokens"]
+
+    def test_text_behind_two_dashes_may_begin_with_a_dash(self):
+        for text in ("-5 plus 3", "--5 plus 3", "--threads"):
+            done = self.weir("run", "--json", *GREEDY, "--max-tokens", "1", "--", text)
+            self.assertEqual(json.loads(done.stdout)["prompt_tokens"], self.prompt_tokens("-", stdin=text))
+
+    def test_the_name_of_a_verb_is_text_behind_another_verb(self):
+        self.assertGreater(self.prompt_tokens("chat"), 0)
+        self.fails(2, "run", "hi", "tokenize", says=["tokenize", "one argument too many"])
+        self.fails(2, "inspect", "pocket-qwen", "doctor", says=["doctor", "one argument too many"])
+
+
+class ClosedStreams(WeirTest):
+    def closed(self, redirection, *arguments):
+        words = shlex.join(self.command(*arguments))
+        return subprocess.run(["bash", "-c", f"{words} {redirection}"], capture_output=True, timeout=TIMEOUT, env=self.env)
+
+    def test_an_answer_survives_a_stderr_that_takes_nothing(self):
+        for redirection in ("2>&-", "2>/dev/full"):
+            done = self.closed(redirection, "run", "--json", "--max-tokens", "3", *GREEDY, "hi")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("answer", json.loads(done.stdout))
+
+    def test_errors_keep_their_exit_code_when_nobody_reads_them(self):
+        self.assertEqual(self.closed("2>&-", "run", "-m", "no-such-model", "hi").returncode, 3)
+        self.assertEqual(self.closed("2>&-", "run", "--no-such-flag").returncode, 2)
+
+    def test_a_closed_stdout_is_a_failure_and_reaches_no_file(self):
+        log = self.folder / "log"
+        done = self.closed(">&-", "eval", PROBLEMS, "--limit", "1", *GREEDY, "--out", log)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for line in log.read_text().splitlines():
+            json.loads(line)
 
 
 class BrokenRun(WeirTest):
