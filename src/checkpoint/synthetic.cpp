@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,6 +34,7 @@ constexpr size_t kPoolBytes = static_cast<size_t>(kVocabulary * kHidden / 2) + k
 
 struct Memory {
   std::vector<uint32_t> pool;
+  std::map<float, std::vector<uint16_t>> constants;
   std::deque<std::vector<uint16_t>> small;
 };
 
@@ -90,10 +91,13 @@ class Builder {
     return offset_;
   }
 
+  // Scales and biases of all matrices with the same value share one array, as long as the longest.
   void constant(const std::string& name, std::vector<int64_t> shape, int64_t count, float value) {
-    std::vector<uint16_t>& values =
-        memory_.small.emplace_back(static_cast<size_t>(count), to_bf16(value).bits);
-    tensors_.push_back({name, Dtype::kBf16, std::move(shape), std::as_bytes(std::span(values))});
+    const auto longest = static_cast<size_t>(kVocabulary * kHidden / kGroup);
+    std::vector<uint16_t>& values = memory_.constants[value];
+    if (values.empty()) values.assign(longest, to_bf16(value).bits);
+    const auto bytes = std::as_bytes(std::span(values).first(static_cast<size_t>(count)));
+    tensors_.push_back({name, Dtype::kBf16, std::move(shape), bytes});
   }
 
   Memory& memory_;

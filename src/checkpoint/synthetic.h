@@ -11,9 +11,9 @@ namespace weir {
 inline constexpr std::string_view kSyntheticPrefix = "synthetic:";
 
 // `reference` is "synthetic:qwen3.6-35b-a3b[,layers=N]": MLX's 4-bit layout, N layers of 40, always the same
-// weights. Quantised values of all matrices are windows of one random pool of 0.27 GB, so the source costs no
-// more than that while every packed matrix is as large as the real one. Rows have unit gain, so streams keep
-// sane magnitudes and routing is near-uniform. Error: kInvalidArgument, naming what is known.
+// weights. Quantised values of all matrices are windows of one random pool, so the source takes 0.4 GB while
+// every packed matrix is as large as the real one. Rows have unit gain, so streams keep sane magnitudes and
+// routing is near-uniform. Error: kInvalidArgument, naming what is known.
 Result<Checkpoint> synthetic_checkpoint(std::string_view reference);
 
 }  // namespace weir
