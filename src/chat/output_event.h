@@ -40,7 +40,9 @@ struct ToolCallFinished {
   std::string name;
   Json arguments = Json::object();  // those read before the mistake, if malformed
   bool malformed = false;           // must not be executed; `raw` is then all that may be relied on
-  std::string raw;                  // the call exactly as the model wrote it, tags included
+  // What the model wrote, from <tool_call> to where the call was known to end: behind </function>, so without
+  // a closing </tool_call>.
+  std::string raw;
   bool operator==(const ToolCallFinished&) const = default;
 };
 
