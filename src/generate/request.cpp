@@ -19,7 +19,7 @@ Status validate_prompt(const GenerationRequest& request, const GenerationBounds&
     return invalid(
         fmt::format("the prompt has {} tokens, but the context has room for {}, one of them for the answer",
                     size, context),
-        "shorten the prompt or raise the context");
+        "shorten the prompt");
   }
   for (const int32_t token : request.prompt) {
     if (token < 0 || token >= bounds.vocabulary) {
