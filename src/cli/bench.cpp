@@ -96,8 +96,7 @@ Status feed(qwen::Model& model, SequenceState& state, std::span<const int32_t> t
     const auto rows = std::min(static_cast<size_t>(chunk), tokens.size());
     const auto last = static_cast<int32_t>(rows - 1);
     const Segment segment{&state, 0, static_cast<int64_t>(rows)};
-    WEIR_TRY(const auto logits, model.run({tokens.first(rows), {&segment, 1}, {&last, 1}}));
-    static_cast<void>(logits);
+    WEIR_RETURN_IF_ERROR(model.run({tokens.first(rows), {&segment, 1}, {&last, 1}}));
     tokens = tokens.subspan(rows);
   }
   return {};
