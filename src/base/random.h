@@ -9,7 +9,7 @@
 namespace weir {
 
 // What a draw is for. Two purposes never share random numbers.
-enum class Purpose : uint32_t { kSampleToken = 1, kCanvas = 2, kRenoise = 3, kSynthetic = 4 };
+enum class Purpose : uint32_t { kSampleToken = 1, kCanvas = 2, kRenoise = 3, kSynthetic = 4, kDenoise = 5 };
 
 struct DrawKey {
   uint64_t seed = 0;

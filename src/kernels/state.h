@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/random.h"
 #include "kernels/memory.h"
 
 namespace weir {
@@ -47,6 +48,49 @@ struct Batch {
   std::span<const int32_t> tokens;    // [T]
   std::span<const Segment> segments;  // cover all T rows
   std::span<const int32_t> wanted;    // rows whose logits are asked for, ascending
+};
+
+// A block of C positions that is being denoised (C <= kKvPage). A position keeps what it had in the last pass
+// that it took part in, so a pass may forward only some of them.
+struct CanvasState {
+  std::vector<KvCache> kv;  // one for each layer: one page, whose position i is position i of the canvas
+  Buffer soft;              // [C, H] float32: embedding expected at each position; zero before the first pass
+};
+
+// Consecutive rows of a batch that are positions of one canvas. `slots` are these positions, ascending; slot
+// i stands at position committed + i of the sequence and sees `committed` tokens, which include those that
+// causal rows of the same batch append.
+struct CanvasSegment {
+  SequenceState* state = nullptr;
+  CanvasState* canvas = nullptr;
+  int64_t committed = 0;
+  int64_t length = 0;  // C
+  int64_t first_row = 0;
+  std::span<const int32_t> slots;
+};
+
+// Whole vocabularies and most tokens that an expected embedding is made of.
+inline constexpr int32_t kAllTokens = -1;
+inline constexpr int32_t kMaxSoftTokens = 256;
+
+// A row whose distribution over the vocabulary is asked for.
+struct Inquiry {
+  int32_t row = 0;
+  float temperature = 1;  // > 0
+  DrawKey draw;           // of its sample; the head sets `purpose`
+  // The expected embedding of a canvas row is made of this many tokens, the most probable ones (ties to the
+  // lower id) with their probabilities as they are. 0: it is left as it was.
+  int32_t soft_tokens = kAllTokens;
+};
+
+// A pass of a diffusion model: causal rows, which `segments` cover, then rows of canvases.
+struct CanvasBatch : Batch {
+  std::span<const CanvasSegment> canvases;
+  std::span<const Inquiry> inquiries;  // rows ascending
+
+  int64_t causal_rows() const {
+    return canvases.empty() ? static_cast<int64_t>(tokens.size()) : canvases.front().first_row;
+  }
 };
 
 }  // namespace weir

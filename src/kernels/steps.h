@@ -45,6 +45,8 @@ struct ExpertSource {
   Matrix down;  // [H, I]
 };
 
+class DiffusionSteps;
+
 class Steps {
  public:
   virtual ~Steps() = default;
@@ -112,8 +114,9 @@ class Steps {
   virtual void norm_route(Rows normed, Routing routing, Rows x, const Vector& gain, float epsilon,
                           const MoeWeights& w) = 0;
 
-  // activated[t, s] = silu(normed gate_e^T) * (normed up_e^T) with e = routing.experts[t, s]. activated [T *
-  // slots, I]
+  // activated[t, s] = f(normed gate_e^T) * (normed up_e^T) with e = routing.experts[t, s] and f =
+  // w.activation.
+  //                                                                                 activated [T * slots, I]
   virtual void experts_up(Rows activated, Rows normed, Routing routing, const MoeWeights& w) = 0;
 
   // x[t] += sum over s of weights[t, s] * (activated[t, s] down_e^T), summed in slot order, then added. x [T,
@@ -124,6 +127,9 @@ class Steps {
   // [wanted, V]
   virtual void norm_head(Rows logits, Rows x, const Vector& gain, float epsilon, const Linear& head,
                          const Batch& batch) = 0;
+
+  // The further steps of block diffusion (diffusion_steps.h); null where the backend does not have them.
+  virtual DiffusionSteps* diffusion() { return nullptr; }
 
   // Waits for all steps and reports what went wrong in any of them. On the CPU always ok.
   virtual Status finish() = 0;
