@@ -20,9 +20,11 @@ bool is_reusable(const HeldSequence& held, const std::vector<int32_t>& prompt) {
 
 }  // namespace
 
-Result<std::unique_ptr<Generation>> Generation::start(qwen::Model& model, const Tokenizer& tokenizer,
-                                                      GenerationRequest request,
-                                                      GenerationCallbacks callbacks, HeldSequence&& held) {
+Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model& model,
+                                                                    const Tokenizer& tokenizer,
+                                                                    GenerationRequest request,
+                                                                    GenerationCallbacks callbacks,
+                                                                    HeldSequence&& held) {
   const qwen::Config& config = model.config();
   WEIR_CHECK(held.state.position == static_cast<int64_t>(held.tokens.size()));
   WEIR_RETURN_IF_ERROR(
@@ -34,12 +36,13 @@ Result<std::unique_ptr<Generation>> Generation::start(qwen::Model& model, const 
     sequence = {};
     WEIR_TRY(sequence.state, model.new_sequence());
   }
-  return std::unique_ptr<Generation>(
-      new Generation(model, tokenizer, std::move(request), std::move(callbacks), std::move(sequence.state)));
+  return std::unique_ptr<Generation>(new AutoregressiveGeneration(
+      model, tokenizer, std::move(request), std::move(callbacks), std::move(sequence.state)));
 }
 
-Generation::Generation(qwen::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
-                       GenerationCallbacks callbacks, SequenceState state)
+AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tokenizer& tokenizer,
+                                                   GenerationRequest request, GenerationCallbacks callbacks,
+                                                   SequenceState state)
     : model_(model),
       request_(std::move(request)),
       callbacks_(std::move(callbacks)),
@@ -55,12 +58,7 @@ Generation::Generation(qwen::Model& model, const Tokenizer& tokenizer, Generatio
   statistics_.reused_tokens = state_.position;
 }
 
-Status Generation::run() {
-  while (!finished()) WEIR_RETURN_IF_ERROR(step());
-  return Ok{};
-}
-
-Result<bool> Generation::step() {
+Result<bool> AutoregressiveGeneration::step() {
   if (finished()) return true;
   if (callbacks_.cancel != nullptr && callbacks_.cancel->load()) {
     end(FinishReason::kCancelled);
@@ -74,7 +72,7 @@ Result<bool> Generation::step() {
   return finished();
 }
 
-Status Generation::advance() {
+Status AutoregressiveGeneration::advance() {
   const auto begin = Clock::now();
   const bool in_prompt = statistics_.generated_tokens == 0;
   if (!in_prompt) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
@@ -96,7 +94,7 @@ Status Generation::advance() {
 }
 
 // Feeds the next chunk. The logits after the newest token, or none while others are left to feed.
-Result<std::span<const float>> Generation::feed() {
+Result<std::span<const float>> AutoregressiveGeneration::feed() {
   const auto tokens = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(state_.position));
   const auto chunk = tokens.first(std::min(tokens.size(), static_cast<size_t>(request_.chunk)));
   const auto last_row = static_cast<int32_t>(chunk.size()) - 1;
@@ -108,7 +106,7 @@ Result<std::span<const float>> Generation::feed() {
   return model_.run(batch);
 }
 
-Result<Sampled> Generation::choose(std::span<const float> logits) {
+Result<Sampled> AutoregressiveGeneration::choose(std::span<const float> logits) {
   Draw draw;
   draw.sequence = request_.sequence;
   draw.step = static_cast<uint32_t>(tokens_.size());
@@ -116,7 +114,7 @@ Result<Sampled> Generation::choose(std::span<const float> logits) {
   return sampler_.sample(logits.first(static_cast<size_t>(sampler_.vocabulary())), draw);
 }
 
-void Generation::accept(const Sampled& sampled) {
+void AutoregressiveGeneration::accept(const Sampled& sampled) {
   const auto& ends = request_.end_tokens;
   if (std::find(ends.begin(), ends.end(), sampled.token) != ends.end()) return end(FinishReason::kStop);
   tokens_.push_back(sampled.token);
@@ -135,26 +133,26 @@ void Generation::accept(const Sampled& sampled) {
 }
 
 // Ends the answer between two of its tokens.
-void Generation::end(FinishReason reason) {
+void AutoregressiveGeneration::end(FinishReason reason) {
   finish_ = reason;
   const std::string text = flush();
   if (!text.empty()) report({std::nullopt, text, nullptr});
 }
 
 // The text that was held back. What the decoder still had may complete a stop string.
-std::string Generation::flush() {
+std::string AutoregressiveGeneration::flush() {
   std::string text = stop_.feed(decoder_.finish());
   text += stop_.finish();
   if (stop_.matched()) finish_ = FinishReason::kStopString;
   return text;
 }
 
-void Generation::report(const Piece& piece) {
+void AutoregressiveGeneration::report(const Piece& piece) {
   text_ += piece.text;
   if (callbacks_.piece) callbacks_.piece(piece);
 }
 
-HeldSequence Generation::release() {
+HeldSequence AutoregressiveGeneration::release() {
   if (!finished()) finish_ = FinishReason::kCancelled;
   HeldSequence held;
   held.tokens.assign(tokens_.begin(), tokens_.begin() + state_.position);

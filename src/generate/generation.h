@@ -1,8 +1,21 @@
-// What every way of generating shares: why an answer ended and what it cost.
+// What every way of generating shares: an answer in the making, why it ended and what it cost.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "generate/canvas_frame.h"
+#include "generate/sampler.h"
+#include "kernels/state.h"
 
 namespace weir {
 
@@ -30,6 +43,64 @@ struct GenerationStatistics {
   double first_token_seconds = 0;  // wall time from start to the first token
 
   uint64_t bytes_moved = 0;  // that decoding had to move at least: weights, states, keys and values
+
+  // Block diffusion only.
+  int64_t canvases = 0;
+  int64_t denoising_passes = 0;
+  int64_t canvas_rows = 0;  // rows that these passes forwarded
+};
+
+// A sequence's state and exactly the tokens that have passed through it. A default one is empty.
+struct HeldSequence {
+  SequenceState state;
+  std::vector<int32_t> tokens;
+};
+
+// A generated token and the text that it completes. The text may lag behind (unfinished characters, a
+// possible stop string), so it may be empty. The last piece may have text and no token: what was held back
+// when the answer ended. The token that ends an answer is not part of it and never reported. Views are valid
+// during the call.
+struct Piece {
+  std::optional<int32_t> token;
+  std::string_view text;
+  const Logprobs* logprobs = nullptr;  // set when the request asks for them and there is a token
+};
+
+struct GenerationCallbacks {
+  Progress prompt;  // tokens of the prompt held so far, and all of them; after each chunk
+  std::function<void(const Piece&)> piece;
+  std::function<void(const CanvasFrame&)> canvas;  // after each denoising step; block diffusion only
+  const std::atomic<bool>* cancel = nullptr;  // checked before every step; may be set from a signal handler
+};
+
+// One answer in the making. Each step() feeds a part of the prompt or makes a part of the answer, so several
+// generations on one model can take turns.
+class Generation {
+ public:
+  virtual ~Generation() = default;
+
+  // One pass through the model. Returns true once the answer has ended; further calls do nothing. After an
+  // error (kDevice, kOutOfMemory, kInternal) the generation has ended and holds no sequence.
+  virtual Result<bool> step() = 0;
+
+  virtual bool finished() const = 0;
+  virtual FinishReason finish_reason() const = 0;  // only when finished
+  virtual const GenerationStatistics& statistics() const = 0;
+
+  virtual const std::string& text() const = 0;  // of the answer, as far as it has been reported
+  // The tokens of the answer so far, without the one that ended it.
+  virtual std::span<const int32_t> answer() const = 0;
+
+  // The sequence, to be passed to the next generation. Between steps it is whole, also before the end of the
+  // answer and after a cancellation; the newest tokens of the answer may not be in it yet. The generation has
+  // ended afterwards.
+  virtual HeldSequence release() = 0;
+
+  // Steps until the answer has ended.
+  Status run() {
+    while (!finished()) WEIR_RETURN_IF_ERROR(step());
+    return Ok{};
+  }
 };
 
 }  // namespace weir

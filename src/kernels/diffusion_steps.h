@@ -64,20 +64,21 @@ class DiffusionSteps {
   virtual Result<std::unique_ptr<Vocabulary>> pack_vocabulary(const Matrix& embedding, float scale) = 0;
   virtual size_t kv_page_bytes(const WindowedAttentionWeights& attention) const = 0;
 
-  // x[t] = scale * embedding[token t].                                                              x [T, H]
+  // x[t] = scale * embedding[token t].
+  //   x [T, H]
   virtual void embed(Rows x, const CanvasBatch& batch, const Vocabulary& vocabulary) = 0;
 
-  // soft[c] = the expected embedding that the canvas holds for the c-th canvas row of the batch.     soft [C,
-  // H]
+  // soft[c] = the expected embedding that the canvas holds for the c-th canvas row of the batch.
+  //   soft [C, H]
   virtual void recall(Rows soft, const CanvasBatch& batch) = 0;
 
-  // out = RMSNorm(x; gain). `out` may be `x`.                                                       out [T,
-  // H]
+  // out = RMSNorm(x; gain). `out` may be `x`.
+  //   out [T, H]
   virtual void norm(Rows out, Rows x, const Vector& gain, float epsilon) = 0;
 
   // With n = RMSNorm(x; gain): activated = gelu(n gate^T) * (n up^T), tanh approximation; `gate_up` stacks
-  // gate, then up.                                                                    gate_up [2 F, H],
-  // activated [T, F]
+  // gate, then up.
+  //   gate_up [2 F, H], activated [T, F]
   virtual void norm_gated(Rows activated, Rows x, const Vector& gain, float epsilon,
                           const Linear& gate_up) = 0;
 
@@ -88,36 +89,40 @@ class DiffusionSteps {
   //   a causal row at position i sees positions j with 0 <= i - j, and i - j < window where there is one;
   //   a canvas row sees the last min(committed, window - 1) committed tokens (all without a window) and every
   //   slot of its canvas, whatever its own position: the rectangle does not slide.
-  // With `canvas_only`, rows before the canvas rows only append and their `mixed` is not written.
-  //                                                              projected [T, in.rows], mixed [T, heads * D]
+  // With `canvas_only`, rows before the canvas rows only append, and their `mixed` is not written.
+  //   projected [T, in.rows], mixed [T, heads * D]
   virtual void attend(Rows mixed, Rows projected, const WindowedAttentionWeights& w, const CanvasBatch& batch,
                       int64_t index, bool canvas_only) = 0;
 
-  // out = in W^T.                                                                              out [T,
-  // W.rows]
+  // out = in W^T.
+  //   out [T, W.rows]
   virtual void project(Rows out, Rows in, const Linear& w) = 0;
 
-  // x += RMSNorm(mixed W^T; gain).                                                                  x [T, H]
+  // x += RMSNorm(mixed W^T; gain).
+  //   x [T, H]
   virtual void project_norm_add(Rows x, Rows mixed, const Linear& w, const Vector& gain, float epsilon) = 0;
 
   // logits = RMSNorm(x; gain) router^T; the top_k largest (ties to the lower expert), their softmax
-  // renormalised to sum 1, then times expert_scale of the expert. routing [T, top_k]
+  // renormalised to sum 1, then times expert_scale of the expert.
+  //   routing [T, top_k]
   virtual void route(Routing routing, Rows x, const Vector& gain, float epsilon, const MoeWeights& w,
                      const Vector& expert_scale) = 0;
 
-  // out[t] = sum over s of weights[t, s] * (activated[t, s] down_e^T), in slot order.                out [T,
-  // H]
+  // out[t] = sum over s of weights[t, s] * (activated[t, s] down_e^T), in slot order.
+  //   out [T, H]
   virtual void experts_down(Rows out, Rows activated, Routing routing, const MoeWeights& w) = 0;
 
-  // x = (x + RMSNorm(RMSNorm(dense) + RMSNorm(experts))) * scalar, rows before `causal_rows` with
-  // scalars.causal, the others with scalars.canvas. x [T, H]
+  // x = (x + RMSNorm(RMSNorm(dense) + RMSNorm(experts))) * scalar; rows before `causal_rows` have
+  // scalars.causal, the others scalars.canvas.
+  //   x [T, H]
   virtual void feed_forward_add(Rows x, Rows dense, Rows experts, const FeedForwardNorms& norms,
                                 float epsilon, LayerScalars scalars, int64_t causal_rows) = 0;
 
   // For each inquiry i about row r of the batch, with x[r - first_row] its residual stream: beliefs[i], from
   // the logits RMSNorm(x; gain) E^T capped at `softcap`; where r is a canvas row and the inquiry's
   // soft_tokens is not 0, the canvas's expected embedding of the slot becomes scale * sum of p_v E_v. One
-  // pass over the vocabulary; the logits of all tokens are never held at once.       beliefs [inquiries]
+  // pass over the vocabulary; the logits of all tokens are never held at once.
+  //   beliefs [inquiries]
   virtual void norm_head(Belief* beliefs, Rows x, int64_t first_row, const Vector& gain, float epsilon,
                          const Vocabulary& vocabulary, float softcap, const CanvasBatch& batch) = 0;
 };

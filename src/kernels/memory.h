@@ -57,6 +57,11 @@ struct Rows {
   // The first `count` rows, or all rows seen as another width with the same number of elements a row or
   // fewer.
   Rows first(int64_t count) const { return {data, count, cols, dtype}; }
+  // All rows from `row` on.
+  Rows from(int64_t row) const {
+    const size_t skipped = static_cast<size_t>(row * cols) * dtype_size(dtype);
+    return {static_cast<std::byte*>(data) + skipped, rows - row, cols, dtype};
+  }
   Rows shaped(int64_t row_count, int64_t col_count) const { return {data, row_count, col_count, dtype}; }
 };
 
@@ -67,6 +72,10 @@ struct Routing {
   float* weights = nullptr;
   int64_t rows = 0;
   int64_t slots = 0;
+
+  Routing from(int64_t row) const {
+    return {experts + row * slots, weights + row * slots, rows - row, slots};
+  }
 };
 
 }  // namespace weir

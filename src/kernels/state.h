@@ -87,6 +87,9 @@ struct Inquiry {
 struct CanvasBatch : Batch {
   std::span<const CanvasSegment> canvases;
   std::span<const Inquiry> inquiries;  // rows ascending
+  // False when no canvas has had a pass yet: all expected embeddings are zero, and self-conditioning would
+  // add exactly nothing.
+  bool conditioned = true;
 
   int64_t causal_rows() const {
     return canvases.empty() ? static_cast<int64_t>(tokens.size()) : canvases.front().first_row;

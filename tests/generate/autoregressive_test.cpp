@@ -181,7 +181,7 @@ TEST_F(Autoregressive, RefusesAPromptWithoutRoomAndLeavesTheHeldSequenceAlone) {
   const Tokens before = held.tokens;
   GenerationRequest long_one = request(1);
   long_one.context = 44;
-  const auto refused = Generation::start(*model_, *tokenizer_, long_one, {}, std::move(held));
+  const auto refused = AutoregressiveGeneration::start(*model_, *tokenizer_, long_one, {}, std::move(held));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_NE(refused.error().message.find("44 tokens"), std::string::npos) << refused.error().message;
@@ -210,7 +210,7 @@ TEST_F(Autoregressive, RefusesWhatMakesNoSense) {
   for (const auto& [message, change] : cases) {
     GenerationRequest bad = request(0);
     change(bad);
-    const auto refused = Generation::start(*model_, *tokenizer_, bad);
+    const auto refused = AutoregressiveGeneration::start(*model_, *tokenizer_, bad);
     ASSERT_FALSE(refused.ok()) << message;
     EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
     EXPECT_NE(refused.error().message.find(message), std::string::npos) << refused.error().message;

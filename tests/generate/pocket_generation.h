@@ -83,8 +83,8 @@ class PocketGeneration : public testing::Test {
 
   static std::unique_ptr<Generation> start(GenerationRequest request, HeldSequence held = {},
                                            GenerationCallbacks callbacks = {}) {
-    auto generation =
-        Generation::start(*model_, *tokenizer_, std::move(request), std::move(callbacks), std::move(held));
+    auto generation = AutoregressiveGeneration::start(*model_, *tokenizer_, std::move(request),
+                                                      std::move(callbacks), std::move(held));
     EXPECT_TRUE(generation.ok()) << generation.error().message;
     return generation.ok() ? std::move(*generation) : nullptr;
   }

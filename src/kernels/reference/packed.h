@@ -44,10 +44,23 @@ struct EmbeddingView final : Embedding {
 // out[t, first_col + r] = sum over c of w[r, c] * x[t, c], for all rows r of `w`.
 void multiply(Rows out, int64_t first_col, Rows x, const Matrix& w);
 
+// The same with all parts of a stacked matrix side by side.
+void multiply_stacked(Rows out, Rows x, const Linear& w);
+
+// The top_k experts of one row's logits, ties to the lower id, and their renormalised softmax weights.
+void choose_experts(int32_t* experts, float* weights, const float* logits, const MoeWeights& w);
+
+// activated[t, s] = f(normed gate_e^T) * (normed up_e^T), expert by expert.
+void activate_experts(Rows activated, Rows normed, Routing routing, const MoeWeights& w);
+
+// x[t] += sum over slots of weight * (activated[t, s] down^T), in slot order, rounded once.
+void add_experts(Rows x, Rows activated, Routing routing, const MoeWeights& w);
+
 // out[t] = RMSNorm of x[t] over `count` elements, times gain.
 void rms_norm(float* out, const float* x, const float* gain, int64_t count, float epsilon);
 
 double sigmoid(double x);
 double silu(double x);
+double gelu_tanh(double x);
 
 }  // namespace weir::reference

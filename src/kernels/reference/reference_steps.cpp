@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/reference/attention.h"
+#include "kernels/reference/diffusion_steps.h"
 #include "kernels/reference/packed.h"
 
 namespace weir {
@@ -82,35 +83,11 @@ class ReferenceSteps final : public Steps {
   }
 
   void experts_up(Rows activated, Rows normed, Routing routing, const MoeWeights& w) override {
-    const auto& experts = static_cast<const ExpertViews&>(*w.expert);
-    const int64_t width = experts.intermediate();
-    std::vector<float> memory(static_cast<size_t>(2 * width));
-    const Rows gate{memory.data(), 1, width}, up{memory.data() + width, 1, width};
-    for (int64_t i = 0; i < routing.rows * routing.slots; ++i) {
-      const ExpertSource& e = experts.sources[static_cast<size_t>(routing.experts[i])];
-      const Rows in{normed.row(i / routing.slots), 1, normed.cols};
-      multiply(gate, 0, in, e.gate);
-      multiply(up, 0, in, e.up);
-      for (int64_t c = 0; c < width; ++c) {
-        activated.row(i)[c] = static_cast<float>(silu(gate.floats()[c]) * up.floats()[c]);
-      }
-    }
+    activate_experts(activated, normed, routing, w);
   }
 
   void experts_down_add(Rows x, Rows activated, Routing routing, const MoeWeights& w) override {
-    const auto& experts = static_cast<const ExpertViews&>(*w.expert);
-    std::vector<float> y(static_cast<size_t>(x.cols));
-    std::vector<double> sum(static_cast<size_t>(x.cols));
-    for (int64_t t = 0; t < x.rows; ++t) {
-      std::fill(sum.begin(), sum.end(), 0.0);
-      for (int64_t s = 0; s < routing.slots; ++s) {
-        const int64_t i = t * routing.slots + s;
-        const Rows in{activated.row(i), 1, activated.cols};
-        multiply({y.data(), 1, x.cols}, 0, in, experts.sources[static_cast<size_t>(routing.experts[i])].down);
-        for (size_t c = 0; c < y.size(); ++c) sum[c] += static_cast<double>(routing.weights[i]) * y[c];
-      }
-      for (size_t c = 0; c < y.size(); ++c) x.row(t)[c] = static_cast<float>(x.row(t)[c] + sum[c]);
-    }
+    add_experts(x, activated, routing, w);
   }
 
   void norm_head(Rows logits, Rows x, const Vector& gain, float epsilon, const Linear& head,
@@ -122,6 +99,7 @@ class ReferenceSteps final : public Steps {
     }
   }
 
+  DiffusionSteps* diffusion() override { return &diffusion_; }
   Status finish() override { return {}; }
 
  private:
@@ -135,34 +113,16 @@ class ReferenceSteps final : public Steps {
     return normed;
   }
 
-  static void multiply_stacked(Rows out, Rows x, const Linear& w) {
-    int64_t first = 0;
-    for (const Matrix& part : static_cast<const StackedLinear&>(w).parts) {
-      multiply(out, first, x, part);
-      first += part.rows;
-    }
-  }
-
   static void route_row(Routing routing, int64_t t, const float* logits, const MoeWeights& w) {
-    std::vector<int32_t> order(static_cast<size_t>(w.experts));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
     int32_t* experts = routing.experts + t * routing.slots;
     float* weights = routing.weights + t * routing.slots;
-    double total = 0;
-    for (int64_t s = 0; s < w.top_k; ++s) {
-      total += std::exp(static_cast<double>(logits[order[static_cast<size_t>(s)]]) - logits[order[0]]);
-    }
-    for (int64_t s = 0; s < w.top_k; ++s) {
-      experts[s] = order[static_cast<size_t>(s)];
-      weights[s] =
-          static_cast<float>(std::exp(static_cast<double>(logits[experts[s]]) - logits[order[0]]) / total);
-    }
+    choose_experts(experts, weights, logits, w);
     experts[w.top_k] = static_cast<int32_t>(w.experts);
     weights[w.top_k] = static_cast<float>(sigmoid(logits[w.experts]));
   }
 
   StageProbe probe_;
+  ReferenceDiffusionSteps diffusion_{probe_};
   std::vector<float> normed_;
 };
 

@@ -4,19 +4,20 @@
 #include <string>
 #include <utility>
 
+#include "models/weight_reader.h"
+
 namespace weir::qwen {
 namespace {
 
-// Reads tensors under one prefix and packs them for the backend.
 class Reader {
  public:
   Reader(Checkpoint& checkpoint, const Config& config, Steps& steps, const Progress& progress)
-      : checkpoint_(checkpoint), config_(config), steps_(steps), progress_(progress) {}
+      : checkpoint_(checkpoint), config_(config), in_(checkpoint, steps, progress) {}
 
   Result<Weights> read() {
     Weights w;
-    WEIR_TRY(const Matrix embedding, matrix("model.embed_tokens", config_.vocabulary, config_.hidden));
-    WEIR_TRY(w.embedding, steps_.pack_embedding(embedding));
+    WEIR_TRY(const Matrix embedding, in_.matrix("model.embed_tokens", config_.vocabulary, config_.hidden));
+    WEIR_TRY(w.embedding, in_.steps().pack_embedding(embedding));
     int64_t attention_layers = 0, delta_layers = 0;
     for (int64_t i = 0; i < config_.layers; ++i) {
       const bool attention = config_.mixers[static_cast<size_t>(i)] == Mixer::kAttention;
@@ -25,17 +26,12 @@ class Reader {
       w.layers.push_back(std::move(layer));
     }
     WEIR_TRY(w.norm, shifted_gain("model.norm.weight", config_.hidden));
-    WEIR_TRY(w.head, pack({{"lm_head", config_.vocabulary}}, config_.hidden, Use::kProjection));
+    WEIR_TRY(w.head, in_.pack({{"lm_head", config_.vocabulary}}, config_.hidden, Use::kProjection));
     WEIR_RETURN_IF_ERROR(checkpoint_.finish());
     return w;
   }
 
  private:
-  struct Part {
-    std::string module;
-    int64_t rows;
-  };
-
   Result<Layer> read_layer(const std::string& prefix, bool attention) {
     Layer layer;
     WEIR_TRY(layer.norm_in, shifted_gain(prefix + "input_layernorm.weight", config_.hidden));
@@ -58,11 +54,11 @@ class Reader {
     w.rotary_dim = c.rotary_dim;
     w.rope_theta = c.rope_theta;
     w.norm_epsilon = c.norm_epsilon;
-    const std::vector<Part> in{{prefix + "q_proj", 2 * c.heads * c.head_dim},
-                               {prefix + "k_proj", c.kv_heads * c.head_dim},
-                               {prefix + "v_proj", c.kv_heads * c.head_dim}};
-    WEIR_TRY(w.in, pack(in, c.hidden, Use::kProjection));
-    WEIR_TRY(w.out, pack({{prefix + "o_proj", c.hidden}}, c.heads * c.head_dim, Use::kProjection));
+    const std::vector<WeightReader::Part> in{{prefix + "q_proj", 2 * c.heads * c.head_dim},
+                                             {prefix + "k_proj", c.kv_heads * c.head_dim},
+                                             {prefix + "v_proj", c.kv_heads * c.head_dim}};
+    WEIR_TRY(w.in, in_.pack(in, c.hidden, Use::kProjection));
+    WEIR_TRY(w.out, in_.pack({{prefix + "o_proj", c.hidden}}, c.heads * c.head_dim, Use::kProjection));
     WEIR_TRY(w.q_norm, shifted_gain(prefix + "q_norm.weight", c.head_dim));
     WEIR_TRY(w.k_norm, shifted_gain(prefix + "k_norm.weight", c.head_dim));
     return w;
@@ -78,18 +74,18 @@ class Reader {
     w.taps = c.conv_taps;
     w.norm_epsilon = c.norm_epsilon;
     const int64_t values = c.value_heads * c.value_dim;
-    const std::vector<Part> in{{prefix + "in_proj_qkv", w.channels()},
-                               {prefix + "in_proj_z", values},
-                               {prefix + "in_proj_b", c.value_heads},
-                               {prefix + "in_proj_a", c.value_heads}};
-    WEIR_TRY(w.in, pack(in, c.hidden, Use::kProjection));
-    WEIR_TRY(w.out, pack({{prefix + "out_proj", c.hidden}}, values, Use::kProjection));
+    const std::vector<WeightReader::Part> in{{prefix + "in_proj_qkv", w.channels()},
+                                             {prefix + "in_proj_z", values},
+                                             {prefix + "in_proj_b", c.value_heads},
+                                             {prefix + "in_proj_a", c.value_heads}};
+    WEIR_TRY(w.in, in_.pack(in, c.hidden, Use::kProjection));
+    WEIR_TRY(w.out, in_.pack({{prefix + "out_proj", c.hidden}}, values, Use::kProjection));
     WEIR_TRY(w.conv, read_conv(prefix + "conv1d.weight", w));
     WEIR_TRY(std::vector<float> decay, checkpoint_.values(prefix + "A_log", c.value_heads));
     for (float& value : decay) value = std::exp(value);
-    WEIR_TRY(w.decay, upload(decay));
-    WEIR_TRY(w.dt_bias, vector(prefix + "dt_bias", c.value_heads));
-    WEIR_TRY(w.norm, vector(prefix + "norm.weight", c.value_dim));
+    WEIR_TRY(w.decay, in_.upload(decay));
+    WEIR_TRY(w.dt_bias, in_.vector(prefix + "dt_bias", c.value_heads));
+    WEIR_TRY(w.norm, in_.vector(prefix + "norm.weight", c.value_dim));
     return w;
   }
 
@@ -102,7 +98,7 @@ class Reader {
         turned[static_cast<size_t>(j * w.channels() + c)] = stored[static_cast<size_t>(c * w.taps + j)];
       }
     }
-    return upload(turned);
+    return in_.upload(turned);
   }
 
   Result<MoeWeights> read_moe(const std::string& prefix) {
@@ -110,32 +106,27 @@ class Reader {
     MoeWeights w;
     w.experts = c.experts;
     w.top_k = c.top_k;
-    WEIR_TRY(w.router, pack({{prefix + "gate", c.experts}, {prefix + "shared_expert_gate", 1}}, c.hidden,
-                            Use::kRouter));
+    WEIR_TRY(w.router, in_.pack({{prefix + "gate", c.experts}, {prefix + "shared_expert_gate", 1}}, c.hidden,
+                                Use::kRouter));
     WEIR_TRY(std::vector<ExpertSource> experts, read_experts(prefix));
     WEIR_TRY(ExpertSource shared, read_shared_expert(prefix + "shared_expert."));
     experts.push_back(shared);
-    WEIR_TRY(w.expert, steps_.pack_experts(experts));
+    WEIR_TRY(w.expert, in_.steps().pack_experts(experts));
     return w;
   }
 
   // Hugging Face fuses gate and up of an expert, gate first; MLX keeps three stacks.
   Result<std::vector<ExpertSource>> read_experts(const std::string& prefix) {
     const int64_t count = config_.experts, wide = config_.intermediate, hidden = config_.hidden;
-    std::vector<ExpertSource> experts(static_cast<size_t>(count));
     if (checkpoint_.has(prefix + "experts.gate_up_proj")) {
-      WEIR_TRY(const Matrix gate_up, matrix(prefix + "experts.gate_up_proj", count * 2 * wide, hidden));
-      WEIR_TRY(const Matrix down, matrix(prefix + "experts.down_proj", count * hidden, wide));
-      for (int64_t e = 0; e < count; ++e) {
-        experts[static_cast<size_t>(e)] = {gate_up.slice(2 * e * wide, wide),
-                                           gate_up.slice((2 * e + 1) * wide, wide),
-                                           down.slice(e * hidden, hidden)};
-      }
-      return experts;
+      WEIR_TRY(const Matrix gate_up, in_.matrix(prefix + "experts.gate_up_proj", count * 2 * wide, hidden));
+      WEIR_TRY(const Matrix down, in_.matrix(prefix + "experts.down_proj", count * hidden, wide));
+      return split_experts(gate_up, down, count, wide);
     }
-    WEIR_TRY(const Matrix gate, matrix(prefix + "switch_mlp.gate_proj", count * wide, hidden));
-    WEIR_TRY(const Matrix up, matrix(prefix + "switch_mlp.up_proj", count * wide, hidden));
-    WEIR_TRY(const Matrix down, matrix(prefix + "switch_mlp.down_proj", count * hidden, wide));
+    std::vector<ExpertSource> experts(static_cast<size_t>(count));
+    WEIR_TRY(const Matrix gate, in_.matrix(prefix + "switch_mlp.gate_proj", count * wide, hidden));
+    WEIR_TRY(const Matrix up, in_.matrix(prefix + "switch_mlp.up_proj", count * wide, hidden));
+    WEIR_TRY(const Matrix down, in_.matrix(prefix + "switch_mlp.down_proj", count * hidden, wide));
     for (int64_t e = 0; e < count; ++e) {
       experts[static_cast<size_t>(e)] = {gate.slice(e * wide, wide), up.slice(e * wide, wide),
                                          down.slice(e * hidden, hidden)};
@@ -145,26 +136,10 @@ class Reader {
 
   Result<ExpertSource> read_shared_expert(const std::string& prefix) {
     ExpertSource shared;
-    WEIR_TRY(shared.gate, matrix(prefix + "gate_proj", config_.intermediate, config_.hidden));
-    WEIR_TRY(shared.up, matrix(prefix + "up_proj", config_.intermediate, config_.hidden));
-    WEIR_TRY(shared.down, matrix(prefix + "down_proj", config_.hidden, config_.intermediate));
+    WEIR_TRY(shared.gate, in_.matrix(prefix + "gate_proj", config_.intermediate, config_.hidden));
+    WEIR_TRY(shared.up, in_.matrix(prefix + "up_proj", config_.intermediate, config_.hidden));
+    WEIR_TRY(shared.down, in_.matrix(prefix + "down_proj", config_.hidden, config_.intermediate));
     return shared;
-  }
-
-  Result<std::unique_ptr<Linear>> pack(const std::vector<Part>& parts, int64_t cols, Use use) {
-    std::vector<Matrix> matrices;
-    for (const Part& part : parts) {
-      WEIR_TRY(const Matrix m, matrix(part.module, part.rows, cols));
-      matrices.push_back(m);
-    }
-    return steps_.pack(matrices, use);
-  }
-
-  Result<Matrix> matrix(const std::string& module, int64_t rows, int64_t cols) {
-    WEIR_TRY(const Matrix m, checkpoint_.matrix(module, rows, cols));
-    done_ += m.bytes();
-    if (progress_) progress_(done_, checkpoint_.total_bytes());
-    return m;
   }
 
   // A norm gain that raw Hugging Face files store as gain - 1.
@@ -173,27 +148,12 @@ class Reader {
     if (checkpoint_.norms_are_zero_centred()) {
       for (float& g : gain) g += 1.0f;
     }
-    return upload(gain);
-  }
-
-  Result<Vector> vector(const std::string& name, int64_t count) {
-    WEIR_TRY(const std::vector<float> values, checkpoint_.values(name, count));
-    return upload(values);
-  }
-
-  Result<Vector> upload(const std::vector<float>& values) {
-    Vector v;
-    v.count = static_cast<int64_t>(values.size());
-    WEIR_TRY(v.values, steps_.allocate(values.size() * sizeof(float)));
-    steps_.copy_in(v.values.data(), values.data(), values.size() * sizeof(float));
-    return v;
+    return in_.upload(gain);
   }
 
   Checkpoint& checkpoint_;
   const Config& config_;
-  Steps& steps_;
-  const Progress& progress_;
-  uint64_t done_ = 0;
+  WeightReader in_;
 };
 
 }  // namespace
