@@ -25,6 +25,22 @@ class Golden {
 
   std::vector<float> floats(const std::string& name) const { return read<float>(name, Dtype::kF32); }
   std::vector<int32_t> ints(const std::string& name) const { return read<int32_t>(name, Dtype::kI32); }
+  // Ids that are stored as int16, and flags.
+  std::vector<int32_t> ids(const std::string& name) const {
+    const auto stored = read<int16_t>(name, Dtype::kI16);
+    return {stored.begin(), stored.end()};
+  }
+  std::vector<uint8_t> flags(const std::string& name) const { return read<uint8_t>(name, Dtype::kU8); }
+  // float16, widened.
+  std::vector<float> halves(const std::string& name) const {
+    const TensorView* tensor = file_->find(name);
+    EXPECT_NE(tensor, nullptr) << name;
+    std::vector<float> out;
+    for (int64_t i = 0; tensor != nullptr && i < tensor->elements(); ++i) {
+      out.push_back(load_float(Dtype::kF16, tensor->data.data(), i));
+    }
+    return out;
+  }
 
  private:
   template <class T>
@@ -64,6 +80,18 @@ inline double relative_rms(std::span<const float> found, std::span<const float> 
     size += static_cast<double>(expected[i]) * expected[i];
   }
   return std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
+}
+
+// Largest difference; infinite for different sizes or a NaN.
+inline double largest_difference(std::span<const float> found, std::span<const float> expected) {
+  if (found.size() != expected.size() || expected.empty()) return INFINITY;
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(found[i]) - expected[i]);
+    if (std::isnan(difference)) return INFINITY;
+    worst = std::max(worst, difference);
+  }
+  return worst;
 }
 
 // The last rows of `found` that a golden with fewer rows holds.

@@ -124,6 +124,8 @@ void ReferenceDiffusionSteps::route(Routing routing, Rows x, const Vector& gain,
     float* weights = routing.weights + t * routing.slots;
     choose_experts(experts, weights, logits.data(), w);
     for (int64_t s = 0; s < w.top_k; ++s) weights[s] *= expert_scale.floats()[experts[s]];
+    const std::vector<float> ids(experts, experts + w.top_k);
+    probe_row(probe_, "router_ids", ids.data(), w.top_k);
     probe_row(probe_, "router_logits", logits.data(), w.experts);
     probe_row(probe_, "router_weights", weights, w.top_k);
   }

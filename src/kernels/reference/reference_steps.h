@@ -13,9 +13,12 @@
 
 namespace weir {
 
-// Shows what lies inside a fused step, one call a row and stage, in order. Stages: "normed" (norm_project,
+// Shows what lies inside a step, one call a row and stage, in order. Stages of Qwen: "normed" (norm_project,
 // norm_head); "q", "k", "v", "attention" (before the gate); "qkv" (after convolution and SiLU), "g" (log
-// decay), "beta", "o" (before the norm).
+// decay), "beta", "o" (before the norm). Of DiffusionGemma: "embedding", "soft"; "normed"; "q", "k", "v",
+// "heads"; "attention", "attention_normed", "residual"; "gated_in", "gated" (norm_gated), "project";
+// "router_ids", "router_logits", "router_weights"; "norm"; "experts_out"; "mlp_normed", "experts_normed",
+// "feedforward_normed", "output"; "final", "logits" (capped).
 using StageProbe = std::function<void(std::string_view stage, std::span<const float> row)>;
 
 // The checkpoint whose matrices are packed must outlive the steps.
