@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #define WEIR_ISA math_test
 #include "kernels/cpu/simd_math.h"
@@ -65,10 +66,42 @@ TEST(SimdMath, SigmoidAndSiluAreExactTo3e7) {
   EXPECT_EQ(lane0([](F32x16 x) { return silu(x); }, -200), 0);
 }
 
+double gelu64(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(SimdMath, GeluIsExactTo3e7OfTheLargerOfItsArgumentAndOne) {
+  const auto f = [](float x) { return lane0([](F32x16 v) { return gelu(v); }, x); };
+  for (const double width : {0.01, 1.0, 6.0, 100.0}) {
+    constexpr int kPoints = 100000;
+    for (int i = -kPoints; i <= kPoints; ++i) {
+      const auto x = static_cast<float>(width * i / kPoints);
+      ASSERT_NEAR(f(x), gelu64(x), 3e-7 * std::max(1.0f, std::abs(x))) << x;
+    }
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(f(0), 0);
+  EXPECT_EQ(f(1e30f), 1e30f);
+  EXPECT_EQ(f(infinity), infinity);
+  EXPECT_EQ(f(-20), 0);
+  EXPECT_EQ(f(-1e30f), 0);
+  EXPECT_TRUE(std::isnan(f(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(SimdMath, SoftplusIsExactTo4e7) {
   EXPECT_LT(worst_error([](F32x16 x) { return softplus(x); }, softplus64, -87, 100), 4e-7);
   EXPECT_LT(worst_error([](F32x16 x) { return softplus(x); }, softplus64, -2, 2), 4e-7);
   EXPECT_EQ(lane0([](F32x16 x) { return softplus(x); }, 1000), 1000);
+}
+
+TEST(SimdMath, HyperbolicTangentIsExactTo3e7) {
+  for (const auto& [low, high] : {std::pair{-0.7, 0.7}, {-12.0, 12.0}, {-1e-3, 1e-3}, {-100.0, 100.0}}) {
+    EXPECT_LT(worst_error([](F32x16 x) { return tanh(x); }, std::tanh, low, high), 3e-7);
+  }
+  EXPECT_EQ(lane0([](F32x16 x) { return tanh(x); }, -std::numeric_limits<float>::infinity()), -1);
+  EXPECT_EQ(lane0([](F32x16 x) { return tanh(x); }, 1e30f), 1);
+  EXPECT_EQ(lane0([](F32x16 x) { return tanh(x); }, 1e-30f), 1e-30f);
+  EXPECT_TRUE(std::isnan(lane0([](F32x16 x) { return tanh(x); }, std::numeric_limits<float>::quiet_NaN())));
 }
 
 }  // namespace

@@ -1,0 +1,121 @@
+#include "kernels/cpu/head_kernels.h"
+
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/tiles.h"
+
+namespace weir::cpu::WEIR_ISA {
+namespace {
+
+static_assert(kColumnTile == kLanes && kRowTile == kLanes && kBlockRows == kLanes);
+
+// Columns whose sums stay in registers: with the 32 of 512 bits a whole tile, else four (of two registers).
+#if defined(__AVX512F__)
+constexpr int kColumnsAtOnce = 16;
+#else
+constexpr int kColumnsAtOnce = 4;
+#endif
+
+constexpr float kLowest = -3.402823466e38f;
+
+PanelSums weigh_panel(float* logits, float* weights, int64_t count, const Capping& capping) {
+  for (int64_t v = 0; v < count; v += kLanes) {
+    const F32x16 y = set1(capping.factor) * tanh(set1(capping.inverse_cap) * load(logits + v));
+    store(logits + v, y);
+  }
+  for (int64_t v = count; v < kHeadPanel; ++v) logits[v] = kLowest;
+  F32x16 largest = load(logits);
+  for (int64_t v = kLanes; v < kHeadPanel; v += kLanes) largest = max(largest, load(logits + v));
+  PanelSums sums;
+  sums.max = reduce_max(largest);
+  F32x16 sum = set1(0.0f), moment = set1(0.0f);
+  for (int64_t v = 0; v < kHeadPanel; v += kLanes) {
+    const F32x16 distance = load(logits + v) - set1(sums.max);
+    const F32x16 w = exp(distance);
+    store(weights + v, w);
+    sum = sum + w;
+    moment = fma(w, distance, moment);
+  }
+  sums.sum = reduce_add(sum);
+  sums.moment = reduce_add(moment);
+  return sums;
+}
+
+void add_tokens(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens) {
+  const F32x16 factor = load(rescale);
+  for (int64_t c = 0; c < kColumnTile; c += kColumnsAtOnce) {
+    const float* column = columns + c * kHeadPanel;
+    F32x16 acc[kColumnsAtOnce];
+    repeat<kColumnsAtOnce>([&](int i) WEIR_INLINE_LAMBDA { acc[i] = set1(0.0f); });
+    for (int64_t t = 0; t < tokens.count; ++t) {
+      const F32x16 weight = load(tokens.weights + t * kRowTile);
+      const float* element = column + tokens.tokens[t];
+      repeat<kColumnsAtOnce>(
+          [&](int i) WEIR_INLINE_LAMBDA { acc[i] = fma(set1(element[i * kHeadPanel]), weight, acc[i]); });
+    }
+    repeat<kColumnsAtOnce>([&](int i) WEIR_INLINE_LAMBDA {
+      float* sum = sums + (c + i) * kRowTile;
+      store(sum, fma(load(sum), factor, acc[i]));
+    });
+  }
+}
+
+// Affine columns from a line of 4 (or 8) columns; see linear_kernels.h.
+template <int bits_each>
+struct Lines {
+  static constexpr int64_t kCols = 32 / bits_each;
+
+  template <int shift>
+  WEIR_SIMD F32x16 column(I32x16 line, const GroupScales& group) {
+    return group.scales * to_f32(shift_right<shift>(line) & set1_i32((1 << bits_each) - 1)) + group.biases;
+  }
+
+  static void decode(float* out, int64_t stride, const EmbeddingBlock& block, int64_t from) {
+    const int64_t lines = block.group / kCols * 64;
+    const int64_t scales = scales_bytes(block.wide_scales);
+    const uint8_t* first = block.data + from / block.group * (lines + scales);
+    const GroupScales group = load_scales(first + lines, block.wide_scales);
+    const uint8_t* p = first + from % block.group / kCols * 64;
+    for (int64_t c = 0; c < kColumnTile; c += kCols, p += 64, out += kCols * stride) {
+      const I32x16 line = lanes(load_u8x64(p));
+      store(out, column<0>(line, group));
+      store(out + stride, column<8>(line, group));
+      store(out + 2 * stride, column<16>(line, group));
+      store(out + 3 * stride, column<24>(line, group));
+      if constexpr (bits_each == 4) {
+        store(out + 4 * stride, column<4>(line, group));
+        store(out + 5 * stride, column<12>(line, group));
+        store(out + 6 * stride, column<20>(line, group));
+        store(out + 7 * stride, column<28>(line, group));
+      }
+    }
+  }
+};
+
+struct Bf16Column {
+  using Value = uint16_t;
+  WEIR_SIMD F32x16 read(const Value* p) { return load_bf16(p); }
+};
+struct F32Column {
+  using Value = float;
+  WEIR_SIMD F32x16 read(const Value* p) { return load(p); }
+};
+
+template <class Column>
+void decode_plain(float* out, int64_t stride, const EmbeddingBlock& block, int64_t from) {
+  const auto* values = reinterpret_cast<const typename Column::Value*>(block.data) + from * kBlockRows;
+  for (int64_t c = 0; c < kColumnTile; ++c, out += stride) {
+    store(out, from + c < block.cols ? Column::read(values + c * kBlockRows) : set1(0.0f));
+  }
+}
+
+}  // namespace
+
+extern constinit const HeadKernels kHeadKernels = {weigh_panel,
+                                                   add_tokens,
+                                                   Lines<4>::decode,
+                                                   Lines<8>::decode,
+                                                   decode_plain<Bf16Column>,
+                                                   decode_plain<F32Column>};
+
+}  // namespace weir::cpu::WEIR_ISA
