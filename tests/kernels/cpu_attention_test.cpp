@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bf16.h"
-#include "cpu_step_support.h"
+#include "cpu_attention_support.h"
 #include "kernels/cpu/attention.h"
 
 namespace weir {
 namespace {
-
-using test::kU;
 
 struct Shape {
   int64_t heads, kv_heads, dim, rotary;
@@ -34,21 +31,11 @@ int64_t input_width(const AttentionWeights& w) {
   return 2 * (w.heads + w.kv_heads) * w.head_dim;
 }
 
-// A sequence at `position` whose earlier keys and values are random: a few thousand numbers over and over.
+// A sequence at `position` whose earlier keys and values are random.
 SequenceState make_state(const AttentionWeights& w, int64_t position, int64_t rows, uint64_t seed) {
-  constexpr int64_t kNumbers = 4099;
-  const auto numbers = test::Random(seed).floats(kNumbers, -1, 1);
   SequenceState state;
   state.position = position;
-  KvCache& cache = state.kv.emplace_back();
-  const auto page_size = static_cast<int64_t>(cpu::kv_page_bytes(w) / sizeof(uint16_t));
-  for (int64_t filled = 0; filled < (position + rows + kKvPage - 1) / kKvPage * page_size;) {
-    cache.pages.push_back(test::zeroed(cpu::kv_page_bytes(w)));
-    auto* page = static_cast<uint16_t*>(cache.pages.back().data());
-    for (int64_t i = 0; i < page_size; ++i, ++filled) {
-      if (position > 0) page[i] = to_bf16(numbers[static_cast<size_t>(filled % kNumbers)]).bits;
-    }
-  }
+  state.kv.push_back(test::random_pages(position + rows, cpu::kv_page_bytes(w), seed));
   return state;
 }
 
@@ -93,117 +80,43 @@ std::vector<float> random_input(const AttentionWeights& w, int64_t rows, uint64_
 
 // ---- float64
 
-struct CacheView {
-  const AttentionWeights& w;
-  const SequenceState& state;
-
-  const uint16_t* head(int64_t p, int64_t h) const {
-    const void* page = state.kv[0].pages[static_cast<size_t>(p / kKvPage)].data();
-    return static_cast<const uint16_t*>(page) + h * 2 * kKvPage * w.head_dim;
-  }
-  double key(int64_t p, int64_t h, int64_t d) const {
-    const int64_t i = p % kKvPage;
-    return to_float(Bf16{head(p, h)[(i / 16 * w.head_dim + d) * 16 + i % 16]});
-  }
-  double value(int64_t p, int64_t h, int64_t d) const {
-    const uint16_t* values = head(p, h) + kKvPage * w.head_dim;
-    return to_float(Bf16{values[(d / 16 * kKvPage + p % kKvPage) * 16 + d % 16]});
-  }
-};
-
-struct Head {
-  std::vector<double> x;
-  std::vector<double> error;  // of a float32 evaluation, absolute
-};
-
-// Norm and rotation. Error: the mean's sum has dim / 16 + 4 roundings on each of its terms and half of it
-// reaches the root; 8 more for the other operations, of which a rotated element takes its share of both
-// members of its pair.
-Head norm_rotate(const float* x, const Vector& gain, int64_t position, const AttentionWeights& w) {
-  const int64_t half = w.rotary_dim / 2;
-  double squares = 0;
-  for (int64_t d = 0; d < w.head_dim; ++d) squares += static_cast<double>(x[d]) * x[d];
-  const double root = std::sqrt(squares / static_cast<double>(w.head_dim) + w.norm_epsilon);
-  const double c = (static_cast<double>(w.head_dim) / 16 + 4) / 2 + 8;
-  Head head;
-  for (int64_t d = 0; d < w.head_dim; ++d) head.x.push_back(x[d] / root * gain.floats()[d]);
-  for (const double value : head.x) head.error.push_back(c * kU * std::abs(value));
-  for (int64_t i = 0; i < half; ++i) {
-    const auto frequency =
-        static_cast<float>(std::pow(1e7, -2.0 * static_cast<double>(i) / static_cast<double>(w.rotary_dim)));
-    const double angle = static_cast<float>(position) * frequency;
-    double &a = head.x[static_cast<size_t>(i)], &b = head.x[static_cast<size_t>(i + half)];
-    const double u = a, v = b;
-    a = u * std::cos(angle) - v * std::sin(angle);
-    b = v * std::cos(angle) + u * std::sin(angle);
-    head.error[static_cast<size_t>(i)] = head.error[static_cast<size_t>(i + half)] =
-        c * kU * (std::abs(u) + std::abs(v));
-  }
-  return head;
+test::Head norm_rotate(const float* x, const Vector& gain, int64_t position, const AttentionWeights& w) {
+  const test::Turning turning{w.rope_theta, w.rotary_dim, w.rotary_dim / 2, w.rotary_dim / 2};
+  return test::norm_rotate(x, &gain, w.head_dim, w.norm_epsilon, turning, position);
 }
 
-// Cached keys and values are the float64 ones rounded to bfloat16, whose half step is at most 2^-8 of the
-// value.
-void expect_cached(const float* row, int64_t position, const AttentionWeights& w, const CacheView& cache) {
+void expect_cached(const float* row, int64_t position, const AttentionWeights& w, const KvCache& cache) {
   const float* keys = row + 2 * w.heads * w.head_dim;
+  const test::CachedPosition stored = test::cached(cache, position, w.head_dim);
   for (int64_t h = 0; h < w.kv_heads; ++h) {
-    const Head key = norm_rotate(keys + h * w.head_dim, w.k_norm, position, w);
+    SCOPED_TRACE(testing::Message() << "key of position " << position << ", head " << h);
+    test::expect_rounded(norm_rotate(keys + h * w.head_dim, w.k_norm, position, w),
+                         [&](int64_t d) { return stored.key(h, d); });
     for (int64_t d = 0; d < w.head_dim; ++d) {
-      const double k = key.x[static_cast<size_t>(d)];
-      ASSERT_NEAR(cache.key(position, h, d), k, 0x1p-8 * std::abs(k) + key.error[static_cast<size_t>(d)])
-          << "key of position " << position << ", head " << h << ", dim " << d;
       const float v = keys[(w.kv_heads + h) * w.head_dim + d];
-      ASSERT_EQ(cache.value(position, h, d), to_float(to_bf16(v)));
+      ASSERT_EQ(stored.value(h, d), to_float(to_bf16(v)));
     }
   }
 }
 
-// One query head over the cached keys and values. Errors of a sum of n terms add up like a random walk, to
-// 4 sqrt(n) roundings of its magnitude at the very most. Let E bound the error of a score: the query's error
-// and that of a sum of `dim` products. A weight e^(s - max) is then off by 2 E, the rounding of s - max and 4
-// roundings of e^x, relatively; numerator and denominator both are, and each is a sum of up to 256 terms in
-// a page, merged with 8 roundings a page. 10 roundings for the division and the gate.
+// One query head over the cached keys and values.
 void expect_head(const float* mixed, const float* in, int64_t head, int64_t position,
-                 const AttentionWeights& w, const CacheView& cache) {
-  const int64_t dim = w.head_dim, kv_head = head / (w.heads / w.kv_heads), count = position + 1;
-  const Head q = norm_rotate(in + 2 * head * dim, w.q_norm, position, w);
-  const double scale = 1 / std::sqrt(static_cast<double>(dim));
-  std::vector<double> scores;
-  const double dot_roundings = 4 * std::sqrt(static_cast<double>(dim)), page_roundings = 4 * 16;
-  double score_error = 0, top = -1e300, bottom = 1e300;
-  for (int64_t p = 0; p < count; ++p) {
-    double score = 0, error = 0;
-    for (int64_t d = 0; d < dim; ++d) {
-      const auto i = static_cast<size_t>(d);
-      const double k = cache.key(p, kv_head, d);
-      score += q.x[i] * k * scale;
-      error += (q.error[i] + dot_roundings * kU * std::abs(q.x[i])) * std::abs(k) * scale;
-    }
-    scores.push_back(score);
-    score_error = std::max(score_error, error);
-    top = std::max(top, score);
-    bottom = std::min(bottom, score);
+                 const AttentionWeights& w, const KvCache& cache) {
+  SCOPED_TRACE(testing::Message() << "position " << position << ", head " << head);
+  std::vector<test::CachedPosition> seen;
+  for (int64_t p = 0; p <= position; ++p) seen.push_back(test::cached(cache, p, w.head_dim));
+  std::vector<double> gate;
+  for (int64_t d = 0; d < w.head_dim; ++d) {
+    gate.push_back(1 / (1 + std::exp(-static_cast<double>(in[(2 * head + 1) * w.head_dim + d]))));
   }
-  const auto pages = static_cast<double>(count / kKvPage + 1);
-  const double relative =
-      2 * (2 * score_error + (top - bottom + 4) * kU + (page_roundings + 8 * pages) * kU) + 10 * kU;
-  for (int64_t d = 0; d < dim; ++d) {
-    double sum = 0, weighted = 0, magnitude = 0;
-    for (int64_t p = 0; p < count; ++p) {
-      const double e = std::exp(scores[static_cast<size_t>(p)] - top), v = cache.value(p, kv_head, d);
-      sum += e;
-      weighted += e * v;
-      magnitude += e * std::abs(v);
-    }
-    const double gate = 1 / (1 + std::exp(-static_cast<double>(in[(2 * head + 1) * dim + d])));
-    ASSERT_NEAR(mixed[head * dim + d], weighted / sum * gate, relative * magnitude / sum * gate)
-        << "position " << position << ", head " << head << ", dim " << d;
-  }
+  test::expect_attended(
+      mixed + head * w.head_dim, norm_rotate(in + 2 * head * w.head_dim, w.q_norm, position, w),
+      1 / std::sqrt(static_cast<double>(w.head_dim)), gate.data(), seen, head / (w.heads / w.kv_heads));
 }
 
 void expect_row(const float* mixed, const float* in, int64_t position, const AttentionWeights& w,
                 const SequenceState& state) {
-  const CacheView cache{w, state};
+  const KvCache& cache = state.kv.front();
   expect_cached(in, position, w, cache);
   for (int64_t h = 0; h < w.heads && !testing::Test::HasFatalFailure(); ++h) {
     expect_head(mixed, in, h, position, w, cache);
@@ -320,15 +233,8 @@ TEST(CpuAttention, DoesNotLookAtPositionsBeyondTheRow) {
   std::vector<float> outputs[2];
   for (const bool poison : {false, true}) {
     SequenceState state = make_state(w, 37, 1, 13);
-    auto* page = static_cast<uint16_t*>(state.kv[0].pages[0].data());
-    for (int64_t h = 0; h < w.kv_heads && poison; ++h) {
-      uint16_t* keys = page + h * 2 * kKvPage * w.head_dim;
-      for (int64_t p = 38; p < kKvPage; ++p) {
-        for (int64_t d = 0; d < w.head_dim; ++d) {
-          keys[(p / 16 * w.head_dim + d) * 16 + p % 16] = 0x7fc0;  // NaN
-          keys[kKvPage * w.head_dim + (d / 16 * kKvPage + p) * 16 + d % 16] = 0x7fc0;
-        }
-      }
+    for (int64_t p = 38; p < kKvPage && poison; ++p) {
+      test::cached(state.kv[0], p, w.head_dim).poison(w.kv_heads);
     }
     const Segment segment{&state, 0, 1};
     outputs[poison] = runner.run(projected, {&segment, 1});

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bf16.h"
 #include "kernels/cpu/attention_items.h"
+#include "kernels/cpu/kv_page.h"
+#include "kernels/cpu/rotary.h"
 #include "kernels/cpu/scratch.h"
 
 namespace weir::cpu {
 namespace {
 
-static_assert(kPagePositions == kKvPage);
 static_assert(kKvPage % kTileRows == 0);
-
-constexpr int64_t kLanes = 16;
 
 // Items that a thread computes between two merges: enough that waiting for the slowest thread is rare.
 constexpr int64_t kItemsPerThread = 4;
@@ -34,21 +32,20 @@ class Attention {
         dim_(w.head_dim),
         half_(w.rotary_dim / 2),
         tile_queries_(kTileRows * group_),
+        carver_(scratch),
+        rotary_(carver_.take<float>(half_), w.rope_theta, w.rotary_dim, half_, half_),
         items_left_(batch, w.kv_heads) {
     const int64_t capacity = kItemsPerThread * threads;
-    Carver carver(scratch);
-    frequencies_ = carver.take<float>(half_);
-    rotations_ = carver.take<float>(threads * 2 * half_);
-    heads_ = carver.take<float>(threads * dim_);
-    queries_ = carver.take<float>(threads * tile_queries_ * dim_);
-    scores_ = carver.take<float>(threads * group_ * kKvPage);
-    partials_ = {carver.take<float>((capacity + 1) * tile_queries_),
-                 carver.take<float>((capacity + 1) * tile_queries_),
-                 carver.take<float>((capacity + 1) * tile_queries_ * dim_)};
-    items_ = carver.take<Item>(capacity);
-    prepared_ = carver.take<Tile>(threads);
-    std::fill_n(prepared_, threads, Tile{});
-    fill_frequencies();
+    rotations_ = carver_.take<float>(threads * 2 * half_);
+    heads_ = carver_.take<float>(threads * dim_);
+    queries_ = carver_.take<float>(threads * tile_queries_ * dim_);
+    scores_ = carver_.take<float>(threads * tile_queries_ * kKvPage);
+    partials_ = {carver_.take<float>((capacity + 1) * tile_queries_),
+                 carver_.take<float>((capacity + 1) * tile_queries_),
+                 carver_.take<float>((capacity + 1) * tile_queries_ * dim_)};
+    items_ = carver_.take<Item>(capacity);
+    prepared_ = carver_.take<QueryTile>(threads);
+    std::fill_n(prepared_, threads, QueryTile{});
   }
 
   // Keys and values of this thread's rows go to their pages.
@@ -76,12 +73,10 @@ class Attention {
     for (int64_t i = mine.begin; i < mine.end; ++i) {
       const Item& item = items_[i];
       if (!(item.tile == prepared_[thread])) prepare_queries(item.tile, thread);
-      const HeadPage page = page_of(item);
-      for (int64_t r = 0; r < item.tile.rows; ++r) {
-        const int64_t first = r * group_;
-        kernels_.attend_page(slot(i, first), queries(thread) + first * dim_, page, item.visible(r), group_,
-                             dim_, scores_ + thread * group_ * kKvPage);
-      }
+      Visible visible[kTileRows];
+      for (int64_t r = 0; r < item.tile.rows; ++r) visible[r] = {0, item.visible(r)};
+      kernels_.attend_page(slot(i, 0), queries(thread), page_of(item), visible, item.tile.rows, group_, dim_,
+                           scores_ + thread * tile_queries_ * kKvPage);
     }
   }
 
@@ -102,18 +97,10 @@ class Attention {
   }
 
  private:
-  void fill_frequencies() {
-    for (int64_t i = 0; i < half_; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(w_.rotary_dim);
-      frequencies_[i] = static_cast<float>(std::pow(static_cast<double>(w_.rope_theta), exponent));
-    }
-  }
-
   float* queries(int thread) const { return queries_ + thread * tile_queries_ * dim_; }
 
   Partial slot(int64_t i, int64_t query) const {
-    const int64_t at = i * tile_queries_ + query;
-    return {partials_.max + at, partials_.sum + at, partials_.values + at * dim_};
+    return partial_at(partials_, i * tile_queries_ + query, dim_);
   }
 
   void copy_partial(const Partial& to, const Partial& from) const {
@@ -124,50 +111,28 @@ class Attention {
 
   HeadPage page_of(const Item& item) const {
     const KvCache& cache = item.tile.segment->state->kv[index_];
-    const void* page = cache.pages[static_cast<size_t>(item.page)].data();
-    const uint16_t* keys = static_cast<const uint16_t*>(page) + item.tile.kv_head * 2 * kKvPage * dim_;
-    return {keys, keys + kKvPage * dim_};
+    return head_page(cache.pages[static_cast<size_t>(item.page)], item.tile.kv_head, dim_);
   }
 
-  // The angle is a float32 product, as in the original; its cosine and sine are then exact to float32,
-  // however far the position.
   Rotation rotation_at(int64_t position, int thread) const {
-    float* cosines = rotations_ + thread * 2 * half_;
-    float* sines = cosines + half_;
-    for (int64_t i = 0; i < half_; ++i) {
-      const double angle = static_cast<float>(position) * frequencies_[i];
-      cosines[i] = static_cast<float>(std::cos(angle));
-      sines[i] = static_cast<float>(std::sin(angle));
-    }
-    return {cosines, sines, half_};
+    return rotary_.at(position, rotations_ + thread * 2 * half_);
   }
 
   void append_row(const Segment& segment, int64_t row, int thread) const {
     const int64_t position = segment.state->position + row - segment.first_row;
     const float* keys = projected_.row(row) + 2 * w_.heads * dim_;
     const float* values = keys + w_.kv_heads * dim_;
-    void* page = segment.state->kv[index_].pages[static_cast<size_t>(position / kKvPage)].data();
+    const Buffer& page = segment.state->kv[index_].pages[static_cast<size_t>(position / kKvPage)];
     const Rotation rotation = rotation_at(position, thread);
     float* key = heads_ + thread * dim_;
     for (int64_t h = 0; h < w_.kv_heads; ++h) {
       kernels_.norm_rotate(key, keys + h * dim_, w_.k_norm.floats(), w_.norm_epsilon, rotation, 1.0f, dim_);
-      store_position(page, h, position % kKvPage, key, values + h * dim_);
-    }
-  }
-
-  void store_position(void* page, int64_t kv_head, int64_t position, const float* key,
-                      const float* value) const {
-    uint16_t* keys = static_cast<uint16_t*>(page) + kv_head * 2 * kKvPage * dim_;
-    uint16_t* values = keys + kKvPage * dim_;
-    keys += position / kLanes * dim_ * kLanes + position % kLanes;
-    for (int64_t d = 0; d < dim_; ++d) keys[d * kLanes] = to_bf16(key[d]).bits;
-    for (int64_t d = 0; d < dim_; ++d) {
-      values[(d / kLanes * kKvPage + position) * kLanes + d % kLanes] = to_bf16(value[d]).bits;
+      store_position(page, h, position % kKvPage, key, values + h * dim_, dim_);
     }
   }
 
   // Normed, rotated and scaled queries of a tile: [rows, group, dim].
-  void prepare_queries(const Tile& tile, int thread) const {
+  void prepare_queries(const QueryTile& tile, int thread) const {
     prepared_[thread] = tile;
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim_)));
     for (int64_t r = 0; r < tile.rows; ++r) {
@@ -181,7 +146,7 @@ class Attention {
     }
   }
 
-  void finish(const Tile& tile, int64_t query, const Partial& total) const {
+  void finish(const QueryTile& tile, int64_t query, const Partial& total) const {
     const int64_t row = tile.batch_row(query / group_);
     const int64_t head = tile.kv_head * group_ + query % group_;
     const float* gate = projected_.row(row) + (2 * head + 1) * dim_;
@@ -197,14 +162,15 @@ class Attention {
   int64_t group_, dim_, half_;
   int64_t tile_queries_;
 
-  float* frequencies_;  // [half]
-  float* rotations_;    // [threads, 2, half]
-  float* heads_;        // [threads, dim], a key before it is rounded
-  float* queries_;      // [threads, kTileRows, group, dim]
-  float* scores_;       // [threads, group, kKvPage]
-  Partial partials_;    // of [items + 1, kTileRows, group] queries; the last are the merged ones
+  Carver carver_;
+  Rotary rotary_;
+  float* rotations_;  // [threads, 2, half]
+  float* heads_;      // [threads, dim], a key before it is rounded
+  float* queries_;    // [threads, kTileRows, group, dim]
+  float* scores_;     // [threads, kTileRows, group, kKvPage]
+  Partial partials_;  // of [items + 1, kTileRows, group] queries; the last are the merged ones
   Item* items_;
-  Tile* prepared_;  // [threads], whose queries `queries_` holds
+  QueryTile* prepared_;  // [threads], whose queries `queries_` holds
 
   ItemSequence items_left_;
   int64_t item_count_ = 0;
@@ -213,19 +179,19 @@ class Attention {
 }  // namespace
 
 size_t kv_page_bytes(const AttentionWeights& w) {
-  return static_cast<size_t>(2 * kKvPage * w.kv_heads * w.head_dim) * sizeof(uint16_t);
+  return page_bytes(w.kv_heads, w.head_dim);
 }
 
 size_t attention_scratch_bytes(const Limits& limits, int threads) {
   const int64_t heads_width = limits.widest / 2;  // at least heads * head_dim
   const int64_t dim = limits.widest / 4;          // at least head_dim, and so on
-  const int64_t group = heads_width / kLanes;
+  const int64_t group = heads_width / kPageLanes;
   const int64_t items = kItemsPerThread * threads;
-  const int64_t floats = dim + threads * (dim + dim + kTileRows * heads_width + group * kKvPage) +
+  const int64_t floats = dim + threads * (dim + dim + kTileRows * (heads_width + group * kKvPage)) +
                          (items + 1) * kTileRows * (2 * group + heads_width);
   constexpr int kArrays = 8;
   return carved_bytes(floats, sizeof(float)) + kArrays * kCacheLine + carved_bytes(items, sizeof(Item)) +
-         carved_bytes(threads, sizeof(Tile));
+         carved_bytes(threads, sizeof(QueryTile));
 }
 
 void attend(Rows mixed, Rows projected, const AttentionWeights& w, const Batch& batch, int64_t index,

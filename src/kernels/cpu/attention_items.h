@@ -8,17 +8,17 @@
 
 namespace weir::cpu {
 
-// Rows of a tile read a page one after the other while it is in the L2 cache. Divides kKvPage.
+// Rows of a tile read a page together. Divides kKvPage.
 inline constexpr int64_t kTileRows = 8;
 
 // Rows of one segment whose positions lie in the same aligned run of kTileRows, and the KV head they look at.
-struct Tile {
+struct QueryTile {
   const Segment* segment = nullptr;
   int64_t kv_head = 0;
   int64_t first = 0;  // row within the segment
   int64_t rows = 0;
 
-  bool operator==(const Tile&) const = default;
+  bool operator==(const QueryTile&) const = default;
   int64_t batch_row(int64_t r) const { return segment->first_row + first + r; }
   int64_t position(int64_t r) const { return segment->state->position + first + r; }
   int64_t last_page() const { return position(rows - 1) / kKvPage; }
@@ -26,7 +26,7 @@ struct Tile {
 
 // A tile and one page of the positions that it sees.
 struct Item {
-  Tile tile;
+  QueryTile tile;
   int64_t page = 0;
 
   bool is_last() const { return page == tile.last_page(); }

@@ -45,14 +45,15 @@ void score_tile(float* scores, const float* q, const uint16_t* keys, int64_t dim
   }
 }
 
-// out[m, n * 16 + lane] = sum over positions of weight * v, for Q queries and N blocks of 16 dims.
+// out[m, n * 16 + lane] = sum over the visible positions of weight * v, for Q queries and N blocks of 16
+// dims.
 template <int Q, int N>
-void value_tile(float* out, const float* weights, const uint16_t* values, int64_t count, int64_t dim) {
+void value_tile(float* out, const float* weights, const uint16_t* values, const Visible& seen, int64_t dim) {
   F32x16 sum[Q][N];
   for (int m = 0; m < Q; ++m) {
     for (int n = 0; n < N; ++n) sum[m][n] = set1(0.0f);
   }
-  for (int64_t p = 0; p < count; ++p) {
+  for (int64_t p = seen.begin; p < seen.end; ++p) {
     F32x16 v[N];
     for (int n = 0; n < N; ++n) v[n] = load_bf16(values + (n * kPagePositions + p) * kLanes);
     prefetch(values + N * (kPagePositions + p) * kLanes);
@@ -66,17 +67,19 @@ void value_tile(float* out, const float* weights, const uint16_t* values, int64_
   }
 }
 
-// Scores of one query become e^(score - max). Lanes from `count` on are set to a score that vanishes.
-WEIR_SIMD void exponentials(float* max_out, float* sum_out, float* scores, int64_t count) {
-  const int64_t vectors = (count + kLanes - 1) / kLanes;
-  for (int64_t p = count; p < vectors * kLanes; ++p) scores[p] = -__builtin_inff();
-  F32x16 highest = load(scores);
-  for (int64_t i = 1; i < vectors; ++i) highest = max(highest, load(scores + i * kLanes));
+// Scores of one query become e^(score - max), and 0 at positions of `all` that it does not see.
+WEIR_SIMD void exponentials(float* max_out, float* sum_out, float* scores, const Visible& seen,
+                            const Visible& all) {
+  const int64_t first = all.begin / kLanes * kLanes, end = (all.end + kLanes - 1) / kLanes * kLanes;
+  for (int64_t p = first; p < seen.begin; ++p) scores[p] = -__builtin_inff();
+  for (int64_t p = seen.end; p < end; ++p) scores[p] = -__builtin_inff();
+  F32x16 highest = load(scores + first);
+  for (int64_t p = first + kLanes; p < end; p += kLanes) highest = max(highest, load(scores + p));
   const F32x16 top = set1(reduce_max(highest));
   F32x16 sum = set1(0.0f);
-  for (int64_t i = 0; i < vectors; ++i) {
-    const F32x16 e = exp(load(scores + i * kLanes) - top);
-    store(scores + i * kLanes, e);
+  for (int64_t p = first; p < end; p += kLanes) {
+    const F32x16 e = exp(load(scores + p) - top);
+    store(scores + p, e);
     sum = sum + e;
   }
   *max_out = reduce_max(top);
@@ -85,31 +88,42 @@ WEIR_SIMD void exponentials(float* max_out, float* sum_out, float* scores, int64
 
 // Value sums of all queries for N blocks of 16 dims.
 template <int N>
-void weigh_values(float* out, const float* weights, const uint16_t* values, int64_t count, int64_t group,
-                  int64_t dim) {
-  for_query_tiles<kTileQueries>(0, group, [&]<int Q>(int64_t first) {
-    value_tile<Q, N>(out + first * dim, weights + first * kPagePositions, values, count, dim);
+void weigh_values(float* out, const float* weights, const uint16_t* values, const Visible& seen,
+                  int64_t queries, int64_t dim) {
+  for_query_tiles<kTileQueries>(0, queries, [&]<int Q>(int64_t first) {
+    value_tile<Q, N>(out + first * dim, weights + first * kPagePositions, values, seen, dim);
   });
 }
 
-void attend_page(const Partial& out, const float* q, const HeadPage& page, int64_t count, int64_t group,
-                 int64_t dim, float* scores) {
+Visible union_of(const Visible* visible, int64_t rows) {
+  Visible all = visible[0];
+  for (int64_t r = 1; r < rows; ++r) {
+    if (visible[r].begin < all.begin) all.begin = visible[r].begin;
+    if (visible[r].end > all.end) all.end = visible[r].end;
+  }
+  return all;
+}
+
+void attend_page(const Partial& out, const float* q, const HeadPage& page, const Visible* visible,
+                 int64_t rows, int64_t group, int64_t dim, float* scores) {
   constexpr int64_t kStep = kTileVectors * kLanes;
-  for (int64_t p = 0; p < count; p += kStep) {
-    for_query_tiles<kTileQueries>(0, group, [&]<int Q>(int64_t first) {
+  const Visible all = union_of(visible, rows);
+  const int64_t queries = rows * group;
+  for (int64_t p = all.begin / kStep * kStep; p < all.end; p += kStep) {
+    for_query_tiles<kTileQueries>(0, queries, [&]<int Q>(int64_t first) {
       score_tile<Q, kTileVectors>(scores + first * kPagePositions + p, q + first * dim, page.keys + p * dim,
                                   dim);
     });
   }
-  for (int64_t m = 0; m < group; ++m) {
-    exponentials(out.max + m, out.sum + m, scores + m * kPagePositions, count);
+  for (int64_t m = 0; m < queries; ++m) {
+    exponentials(out.max + m, out.sum + m, scores + m * kPagePositions, visible[m / group], all);
   }
   int64_t d = 0;
   for (; d + kStep <= dim; d += kStep) {
-    weigh_values<kTileVectors>(out.values + d, scores, page.values + d * kPagePositions, count, group, dim);
+    weigh_values<kTileVectors>(out.values + d, scores, page.values + d * kPagePositions, all, queries, dim);
   }
   for (; d < dim; d += kLanes) {
-    weigh_values<1>(out.values + d, scores, page.values + d * kPagePositions, count, group, dim);
+    weigh_values<1>(out.values + d, scores, page.values + d * kPagePositions, all, queries, dim);
   }
 }
 
@@ -119,11 +133,14 @@ void norm_rotate(float* out, const float* x, const float* gain, float epsilon, c
   for (int64_t d = 0; d < dim; d += kLanes) squares = fma(load(x + d), load(x + d), squares);
   const float mean = reduce_add(squares) / static_cast<float>(dim);
   const F32x16 factor = set1(1.0f / __builtin_sqrtf(mean + epsilon));
-  for (int64_t d = 0; d < dim; d += kLanes) store(out + d, load(x + d) * factor * load(gain + d));
-  for (int64_t i = 0; i < rotation.half; ++i) {
-    const float a = out[i], b = out[i + rotation.half];
+  for (int64_t d = 0; d < dim; d += kLanes) {
+    store(out + d, load(x + d) * factor * (gain == nullptr ? set1(1.0f) : load(gain + d)));
+  }
+  float* partner = out + rotation.distance;
+  for (int64_t i = 0; i < rotation.pairs; ++i) {
+    const float a = out[i], b = partner[i];
     out[i] = a * rotation.cosines[i] - b * rotation.sines[i];
-    out[i + rotation.half] = b * rotation.cosines[i] + a * rotation.sines[i];
+    partner[i] = b * rotation.cosines[i] + a * rotation.sines[i];
   }
   for (int64_t d = 0; d < dim; d += kLanes) store(out + d, load(out + d) * set1(scale));
 }
@@ -142,8 +159,8 @@ void merge(const Partial& total, const Partial& next, int64_t dim) {
 void finish(float* out, const Partial& total, const float* gate, int64_t dim) {
   const F32x16 sum = set1(*total.sum);
   for (int64_t d = 0; d < dim; d += kLanes) {
-    const F32x16 divisor = fma(sum, exp(negate(load(gate + d))), sum);  // sum / sigmoid(gate)
-    store(out + d, load(total.values + d) / divisor);
+    const F32x16 divisor = gate == nullptr ? sum : fma(sum, exp(negate(load(gate + d))), sum);
+    store(out + d, load(total.values + d) / divisor);  // sum / sigmoid(gate)
   }
 }
 

@@ -25,29 +25,41 @@ struct Partial {
   float* values = nullptr;  // [group, head_dim]
 };
 
-// The rotation of one position: elements (i, i + half) of a head turn by the angle of pair i.
+// The positions [begin, end) of a page that a row sees; not empty.
+struct Visible {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// The rotation of one position: elements (i, i + distance) of a head turn by the angle of pair i.
 struct Rotation {
-  const float* cosines = nullptr;  // [half]
-  const float* sines = nullptr;    // [half]
-  int64_t half = 0;
+  const float* cosines = nullptr;  // [pairs]
+  const float* sines = nullptr;    // [pairs]
+  int64_t pairs = 0;
+  int64_t distance = 0;
 };
 
 struct AttentionKernels {
-  // out[dim] = x * rsqrt(mean(x^2) + epsilon) * gain, rotated, times `scale`. The squares are summed in 16
-  // lanes.
+  // out[dim] = x * rsqrt(mean(x^2) + epsilon) * gain, rotated, times `scale`; without a gain where it is
+  // null. The squares are summed in 16 lanes.
   void (*norm_rotate)(float* out, const float* x, const float* gain, float epsilon, const Rotation& rotation,
                       float scale, int64_t dim);
 
-  // The partial of positions [0, count) of a page. q [group, dim] with the softmax's scale in it. `scores`
-  // is scratch of [group, kPagePositions]. Dot products run down the dims, value sums along the positions,
-  // one fma each; the sum of exponentials runs in 16 lanes.
-  void (*attend_page)(const Partial& out, const float* q, const HeadPage& page, int64_t count, int64_t group,
-                      int64_t dim, float* scores);
+  // The partials of the visible positions of a page, for `rows` rows of `group` queries each: visible [rows],
+  // q [rows, group, dim] with the softmax's scale in it. `scores` is scratch of [rows, group,
+  // kPagePositions]. Dot products run down the dims, value sums along the positions, one fma each; the sum of
+  // exponentials runs in 16 lanes. Rows that see different positions share the loop over all of them, with
+  // weights of 0 where they do not see: that changes no bit of a sum of finite values.
+  //
+  // Per position and query 2 dim multiply-adds. A tile of Q queries needs, for 16 numbers of a page, 2
+  // operations to expand them and Q multiply-adds: Q / (Q + 2) of the rate of the multiply-adds.
+  void (*attend_page)(const Partial& out, const float* q, const HeadPage& page, const Visible* visible,
+                      int64_t rows, int64_t group, int64_t dim, float* scores);
 
   // One query: (max, sum, values) of `total` become those of its positions and `next`'s together.
   void (*merge)(const Partial& total, const Partial& next, int64_t dim);
 
-  // One query: out[dim] = values / sum * sigmoid(gate).
+  // One query: out[dim] = values / sum * sigmoid(gate), without the gate where it is null.
   void (*finish)(float* out, const Partial& total, const float* gate, int64_t dim);
 };
 

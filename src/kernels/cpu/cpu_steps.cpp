@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cpu_diffusion_steps.h"
 #include "kernels/cpu/delta_rule.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/experts.h"
@@ -37,7 +38,11 @@ const CpuKernels& kernels_of(Isa isa) {
 
 class CpuSteps final : public Steps {
  public:
-  CpuSteps(ThreadPool& pool, Isa isa) : pool_(pool), isa_(isa), products_(kernels_of(isa), pool) {}
+  CpuSteps(ThreadPool& pool, Isa isa)
+      : pool_(pool),
+        isa_(isa),
+        products_(kernels_of(isa), pool),
+        diffusion_(products_, pool, std::string(isa_name(isa))) {}
 
   std::string name() const override { return "cpu " + std::string(isa_name(isa_)); }
 
@@ -99,11 +104,11 @@ class CpuSteps final : public Steps {
   }
 
   void experts_up(Rows activated, Rows normed, Routing routing, const MoeWeights& w) override {
-    products_.experts_up(activated, normed, routing, static_cast<const PackedExperts&>(*w.expert));
+    products_.experts_up(activated, normed, routing, w);
   }
 
   void experts_down_add(Rows x, Rows activated, Routing routing, const MoeWeights& w) override {
-    products_.experts_down_add(x, activated, routing, static_cast<const PackedExperts&>(*w.expert));
+    products_.experts_down_add(x, activated, routing, w);
   }
 
   void norm_head(Rows logits, Rows x, const Vector& gain, float epsilon, const Linear& head,
@@ -111,6 +116,8 @@ class CpuSteps final : public Steps {
     const Rows normed = products_.norm_wanted(x, batch.wanted, gain, epsilon);
     products_.project(logits, normed, static_cast<const PackedLinear&>(head));
   }
+
+  DiffusionSteps* diffusion() override { return &diffusion_; }
 
   Status finish() override { return {}; }
 
@@ -121,6 +128,7 @@ class CpuSteps final : public Steps {
   ThreadPool& pool_;
   Isa isa_;
   Products products_;
+  CpuDiffusionSteps diffusion_;
   Buffer mixer_scratch_;  // of attend or delta_rule
 };
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/attention_kernels.h"
 #include "kernels/cpu/delta_rule_kernels.h"
+#include "kernels/cpu/head_kernels.h"
 #include "kernels/cpu/linear_kernels.h"
 #include "kernels/cpu/row_kernels.h"
 
@@ -17,6 +18,7 @@ struct CpuKernels {
   const FloatKernels& floats;
   const AttentionKernels& attention;
   const DeltaKernels& delta;
+  const HeadKernels& head;
 };
 
 // One table for each instruction set, from kernel_table.cpp; the portable one exists everywhere.

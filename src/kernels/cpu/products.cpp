@@ -132,15 +132,22 @@ void Products::project_add(Rows out, Rows x, const PackedLinear& w) {
 }
 
 void Products::route(Routing routing, Rows normed, const MoeWeights& w) {
-  const Rows logits{logits_, normed.rows, w.experts + 1};
+  const Rows logits{logits_, normed.rows, w.router->rows()};
   project(logits, normed, static_cast<const PackedLinear&>(*w.router));
   for_rows(pool_, normed.rows, [&](int64_t t) {
-    kernels_.rows.route(routing.experts + t * routing.slots, routing.weights + t * routing.slots,
-                        logits.row(t), w.experts, w.top_k);
+    int32_t* experts = routing.experts + t * routing.slots;
+    float* weights = routing.weights + t * routing.slots;
+    kernels_.rows.route(experts, weights, logits.row(t), w.experts, w.top_k);
+    if (!w.shared) return;
+    experts[w.top_k] = static_cast<int32_t>(w.experts);
+    weights[w.top_k] = kernels_.rows.sigmoid(logits.row(t)[w.experts]);
   });
 }
 
-void Products::experts_up(Rows activated, Rows normed, const Routing& routing, const PackedExperts& w) {
+void Products::experts_up(Rows activated, Rows normed, const Routing& routing, const MoeWeights& moe) {
+  const auto& w = static_cast<const PackedExperts&>(*moe.expert);
+  const auto multiply_gated =
+      moe.activation == Activation::kSilu ? kernels_.rows.silu_multiply : kernels_.rows.gelu_multiply;
   lists_.build(routing, w.count());
   prepare_lists(normed, w.up_kinds(), lists_.rows());
   const auto cost = [&](const ExpertLists::List& list) {
@@ -160,7 +167,7 @@ void Products::experts_up(Rows activated, Rows normed, const Routing& routing, c
                       const int32_t* pairs = lists_.pairs() + list.begin + first;
                       for (int64_t i = 0; i < count; ++i, gate += kBlockRows, up += kBlockRows) {
                         float* to = activated.row(pairs[i]) + b * kBlockRows;
-                        kernels_.rows.silu_multiply(to, gate, up, e.gate.block_rows(b));
+                        multiply_gated(to, gate, up, e.gate.block_rows(b));
                       }
                     });
     }
@@ -181,7 +188,8 @@ void Products::down_panel(const PackedExperts& w, Range blocks, float* y, int64_
   }
 }
 
-void Products::experts_down_add(Rows x, Rows activated, const Routing& routing, const PackedExperts& w) {
+void Products::experts_down_add(Rows x, Rows activated, const Routing& routing, const MoeWeights& moe) {
+  const auto& w = static_cast<const PackedExperts&>(*moe.expert);
   lists_.build(routing, w.count());
   prepare_lists(activated.first(routing.rows * routing.slots), w.down_kinds(), lists_.pairs());
   const int64_t pairs = routing.rows * routing.slots;

@@ -44,15 +44,15 @@ class Products {
   void project(Rows out, Rows x, const PackedLinear& w);
   void project_add(Rows out, Rows x, const PackedLinear& w);
 
-  // Logits with float activations, then the choice of each row.
+  // Logits with float activations, then the choice of each row, and the shared expert where there is one.
   void route(Routing routing, Rows normed, const MoeWeights& w);
 
   // Every chosen expert is read once, however many rows chose it, and goes through the same code for one row
   // and for thousands. experts_up divides (expert, block) pairs over the threads by cost. In experts_down_add
   // a thread owns outputs, so that it can sum their slots: it keeps the results of all (row, slot) pairs for
   // a panel of them.
-  void experts_up(Rows activated, Rows normed, const Routing& routing, const PackedExperts& w);
-  void experts_down_add(Rows x, Rows activated, const Routing& routing, const PackedExperts& w);
+  void experts_up(Rows activated, Rows normed, const Routing& routing, const MoeWeights& w);
+  void experts_down_add(Rows x, Rows activated, const Routing& routing, const MoeWeights& w);
 
  private:
   void prepare(Rows x, unsigned kinds);

@@ -14,16 +14,29 @@ WEIR_SIMD void for_lanes(int64_t count, F f) {
   if (c < count) f(c, count - c);
 }
 
-void rms_norm(float* out, const float* x, const float* gain, float epsilon, int64_t count) {
+// 1 / sqrt(mean(x^2) + epsilon)
+WEIR_SIMD F32x16 norm_factor(const float* x, float epsilon, int64_t count) {
   F32x16 squares = set1(0.0f);
   for_lanes(count, [&](int64_t c, int64_t n) {
     const F32x16 v = load_first(x + c, n);
     squares = fma(v, v, squares);
   });
   const float mean = reduce_add(squares) / static_cast<float>(count);
-  const F32x16 scale = set1(1.0f / __builtin_sqrtf(mean + epsilon));
+  return set1(1.0f / __builtin_sqrtf(mean + epsilon));
+}
+
+void rms_norm(float* out, const float* x, const float* gain, float epsilon, int64_t count) {
+  const F32x16 factor = norm_factor(x, epsilon, count);
   for_lanes(count, [&](int64_t c, int64_t n) {
-    store_first(out + c, load_first(x + c, n) * scale * load_first(gain + c, n), n);
+    store_first(out + c, load_first(x + c, n) * factor * load_first(gain + c, n), n);
+  });
+}
+
+void norm_add(float* x, const float* y, const float* gain, float epsilon, float scale, int64_t count) {
+  const F32x16 factor = norm_factor(y, epsilon, count);
+  for_lanes(count, [&](int64_t c, int64_t n) {
+    const F32x16 normed = load_first(y + c, n) * factor * load_first(gain + c, n);
+    store_first(x + c, (load_first(x + c, n) + normed) * set1(scale), n);
   });
 }
 
@@ -79,6 +92,12 @@ void silu_multiply(float* out, const float* gate, const float* up, int64_t count
   });
 }
 
+void gelu_multiply(float* out, const float* gate, const float* up, int64_t count) {
+  for_lanes(count, [&](int64_t c, int64_t n) {
+    store_first(out + c, gelu(load_first(gate + c, n)) * load_first(up + c, n), n);
+  });
+}
+
 void add_weighted(float* x, const float* weights, const float* y, int64_t stride, int64_t slots,
                   int64_t count) {
   for_lanes(count, [&](int64_t c, int64_t n) {
@@ -117,15 +136,15 @@ void route(int32_t* ids, float* weights, const float* logits, int64_t experts, i
   });
   for (int64_t s = 0; s < top_k; ++s) sum += weights[s];
   for (int64_t s = 0; s < top_k; ++s) weights[s] /= sum;
-  ids[top_k] = static_cast<int32_t>(experts);
-  float shared[kLanes];
-  store(shared, sigmoid(set1(logits[experts])));
-  weights[top_k] = shared[0];
+}
+
+float sigmoid_of(float x) {
+  return reduce_max(sigmoid(set1(x)));
 }
 
 }  // namespace
 
-extern constinit const RowKernels kRowKernels = {rms_norm,      quantize,     group_sums,
-                                                 silu_multiply, add_weighted, route};
+extern constinit const RowKernels kRowKernels = {
+    rms_norm, quantize, group_sums, norm_add, silu_multiply, gelu_multiply, add_weighted, route, sigmoid_of};
 
 }  // namespace weir::cpu::WEIR_ISA

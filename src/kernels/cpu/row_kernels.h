@@ -19,17 +19,23 @@ struct RowKernels {
   // sum[g] = sum of the group's elements: 16 lanes, then a tree.
   void (*group_sums)(float* sum, const float* x, int64_t group, int64_t count);
 
-  // out = silu(gate) * up.
+  // x = (x + RMSNorm(y; gain)) * scale, the norm as above.
+  void (*norm_add)(float* x, const float* y, const float* gain, float epsilon, float scale, int64_t count);
+
+  // out = silu(gate) * up, and out = gelu(gate) * up with the tanh approximation. `out` may be one of them.
   void (*silu_multiply)(float* out, const float* gate, const float* up, int64_t count);
+  void (*gelu_multiply)(float* out, const float* gate, const float* up, int64_t count);
 
   // x[c] += sum over s of weights[s] * y[s * stride + c], slot after slot by fma from 0, then one addition.
   void (*add_weighted)(float* x, const float* weights, const float* y, int64_t stride, int64_t slots,
                        int64_t count);
 
   // The top_k largest of `experts` logits, largest first, ties to the lower id; their softmax weights,
-  // normalised to sum 1. Softmax is monotone, so the logits decide. After them comes id `experts` with weight
-  // sigmoid(logits[experts]). ids and weights hold top_k + 1.
+  // normalised to sum 1. Softmax is monotone, so the logits decide. ids and weights hold top_k.
   void (*route)(int32_t* ids, float* weights, const float* logits, int64_t experts, int64_t top_k);
+
+  // 1 / (1 + e^-x).
+  float (*sigmoid)(float x);
 };
 
 }  // namespace weir::cpu

@@ -5,6 +5,7 @@
 set(WEIR_CPU_ISA_SOURCES
     attention_kernels.cpp
     delta_rule_kernels.cpp
+    head_kernels.cpp
     kernel_table.cpp
     linear_float_kernels.cpp
     linear_int8_kernels.cpp
@@ -12,14 +13,21 @@ set(WEIR_CPU_ISA_SOURCES
 set(WEIR_CPU_SOURCES
     activations.cpp
     attention.cpp
+    cpu_diffusion_steps.cpp
     cpu_steps.cpp
     delta_rule.cpp
     embedding.cpp
+    expected_embeddings.cpp
     experts.cpp
+    head.cpp
     linear.cpp
     memory.cpp
     pack.cpp
-    products.cpp)
+    products.cpp
+    row_belief.cpp
+    top_tokens.cpp
+    vocabulary.cpp
+    window_attention.cpp)
 
 set(weir_avx2 -mavx2 -mfma -mf16c)
 # GCC 12 takes the deliberately undefined operands inside its own AVX-512 intrinsics for a bug (PR 105593).

@@ -64,6 +64,7 @@ class ForwardingSteps : public Steps {
                  const Batch& batch) override {
     inner_->norm_head(logits, x, gain, epsilon, head, batch);
   }
+  DiffusionSteps* diffusion() override { return inner_->diffusion(); }
   Status finish() override { return inner_->finish(); }
 
  protected:

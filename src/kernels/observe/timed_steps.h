@@ -3,29 +3,24 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "kernels/observe/forwarding_steps.h"
+#include "kernels/observe/step_clock.h"
+#include "kernels/observe/timed_diffusion_steps.h"
 
 namespace weir {
 
-// Sums over the calls of one kind of step. `bytes` are those that any implementation must move: the weights
-// that are touched, states read and written, keys and values read, activations read and written.
-struct StepCost {
-  std::string name;
-  int64_t calls = 0;
-  double seconds = 0;
-  uint64_t bytes = 0;
-};
-
 class TimedSteps final : public ForwardingSteps {
  public:
-  explicit TimedSteps(std::unique_ptr<Steps> inner) : ForwardingSteps(std::move(inner)) {}
+  explicit TimedSteps(std::unique_ptr<Steps> steps) : ForwardingSteps(std::move(steps)), clock_(inner()) {
+    if (inner().diffusion() != nullptr) diffusion_.emplace(*inner().diffusion(), clock_);
+  }
 
   // In the order in which the kinds first occurred.
-  const std::vector<StepCost>& costs() const { return costs_; }
-  void reset() { costs_.clear(); }
+  const std::vector<StepCost>& costs() const { return clock_.costs(); }
+  void reset() { clock_.reset(); }
 
   void embed(Rows x, const Batch& batch, const Embedding& embedding) override;
   void norm_project(Rows out, Rows x, const Vector& gain, float epsilon, const Linear& w) override;
@@ -40,16 +35,12 @@ class TimedSteps final : public ForwardingSteps {
   void experts_down_add(Rows x, Rows activated, Routing routing, const MoeWeights& w) override;
   void norm_head(Rows logits, Rows x, const Vector& gain, float epsilon, const Linear& head,
                  const Batch& batch) override;
+  DiffusionSteps* diffusion() override { return diffusion_ ? &*diffusion_ : nullptr; }
   Status finish() override;
 
  private:
-  // Runs `step` and waits for it; the clock covers both.
-  template <class Step>
-  void time(const char* name, uint64_t bytes, const Step& step);
-  std::vector<int32_t> distinct_experts(Routing routing);
-
-  std::vector<StepCost> costs_;
-  Status first_error_;
+  StepClock clock_;
+  std::optional<TimedDiffusionSteps> diffusion_;
 };
 
 }  // namespace weir
