@@ -14,6 +14,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "length";
     case FinishReason::kContext:
       return "context";
+    case FinishReason::kRepetition:
+      return "repetition";
     case FinishReason::kCancelled:
       return "cancelled";
     case FinishReason::kError:

@@ -24,12 +24,13 @@ enum class FinishReason {
   kStopString,  // a stop string of the request
   kLength,      // max_tokens of the request
   kContext,     // no position left in the context
+  kRepetition,  // one token stood too often in a row
   kCancelled,   // the caller asked
   kError,       // a step failed and returned its error
 };
 
-std::string_view finish_reason_name(
-    FinishReason reason);  // "stop", "stop-string", "length", "context", "cancelled", "error"
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "stop-string", "length", "context",
+                                                           // "repetition", "cancelled", "error"
 
 struct GenerationStatistics {
   int64_t prompt_tokens = 0;

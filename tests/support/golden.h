@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,16 @@ class Golden {
  public:
   explicit Golden(const std::string& path) : file_(SafetensorsFile::open(path)) {
     EXPECT_TRUE(file_.ok()) << file_.error().message;
+  }
+
+  // An entry of the header's metadata, which the engine itself does not read.
+  std::string metadata(const std::string& key) const {
+    std::ifstream file(file_->path(), std::ios::binary);
+    uint64_t size = 0;
+    file.read(reinterpret_cast<char*>(&size), sizeof(size));
+    std::string header(size, ' ');
+    file.read(header.data(), static_cast<std::streamsize>(size));
+    return nlohmann::json::parse(header)["__metadata__"][key].get<std::string>();
   }
 
   bool has(const std::string& name) const { return file_->find(name) != nullptr; }
