@@ -40,8 +40,8 @@ struct ToolCallFinished {
   std::string name;
   Json arguments = Json::object();  // those read before the mistake, if malformed
   bool malformed = false;           // must not be executed; `raw` is then all that may be relied on
-  // What the model wrote, from <tool_call> to where the call was known to end: behind </function>, so without
-  // a closing </tool_call>.
+  // What the model wrote, from the opening marker to where the call was known to end: for Qwen behind
+  // </function>, so without a closing </tool_call>; for Gemma behind <tool_call|>.
   std::string raw;
   bool operator==(const ToolCallFinished&) const = default;
 };

@@ -16,6 +16,10 @@ void PromptBuilder::add_text(std::string_view text) {
   pieces_.back().text += text;
 }
 
+void PromptBuilder::add_control(std::string_view marker) {
+  pieces_.push_back({std::string(marker), true});
+}
+
 void PromptBuilder::add_markup(std::string_view text, std::span<const std::string_view> markers) {
   size_t plain = 0;  // start of the text not added yet
   for (size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
@@ -23,7 +27,7 @@ void PromptBuilder::add_markup(std::string_view text, std::span<const std::strin
                                      [&](std::string_view m) { return text.substr(at).starts_with(m); });
     if (marker == markers.end()) continue;
     add_text(text.substr(plain, at - plain));
-    pieces_.push_back({std::string(*marker), true});
+    add_control(*marker);
     plain = at + marker->size();
   }
   add_text(text.substr(plain));

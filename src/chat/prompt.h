@@ -36,6 +36,9 @@ class PromptBuilder {
   // Text that nobody vouches for: no marker in it is one.
   void add_text(std::string_view text);
 
+  // A marker, as a piece of its own.
+  void add_control(std::string_view marker);
+
   // Text in which each occurrence of a marker is one. Every marker starts with '<'; none is the start of
   // another.
   void add_markup(std::string_view text, std::span<const std::string_view> markers);

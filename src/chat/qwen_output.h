@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "chat/message.h"
-#include "chat/output_event.h"
+#include "chat/output_parser.h"
 #include "chat/qwen_call.h"
 #include "chat/tag_scan.h"
+#include "chat/text_sections.h"
 
 namespace weir {
 
@@ -27,31 +28,25 @@ struct QwenOutputOptions {
 // and <tool_call>, are dropped. A <think> at the start of the content opens a think block; a </think> outside
 // one is content. A call inside a think block is a call, and thinking goes on after it. Calls are read
 // whether or not tools were given; `raw` of each lets a caller without tools show it as text.
-class QwenOutputParser {
+class QwenOutputParser final : public OutputParser {
  public:
   explicit QwenOutputParser(QwenOutputOptions options)
-      : call_(std::move(options.tools)), thinking_(options.thinking_open) {}
+      : call_(std::move(options.tools)), text_(options.thinking_open) {}
 
-  std::vector<OutputEvent> feed(std::string_view text);
+  std::vector<OutputEvent> feed(std::string_view text) override;
 
-  // Flushes; call it once, at the end. `cut_off` says that the model did not end its turn by itself (token
-  // limit, stop string, cancellation): a call that is still open is then malformed, since an argument may be
-  // incomplete.
-  std::vector<OutputEvent> finish(bool cut_off);
+  // A call that is still open is malformed if the text was cut off, since an argument may be incomplete.
+  std::vector<OutputEvent> finish(bool cut_off) override;
 
  private:
   bool step(std::vector<OutputEvent>& out);
   bool step_call(std::vector<OutputEvent>& out);
   bool step_text(std::vector<OutputEvent>& out);
-  void add_text(std::string_view text, std::vector<OutputEvent>& out);
-  void add_delta_text(std::string text, std::vector<OutputEvent>& out) const;
 
   TextBuffer in_;
   QwenCallParser call_;
   bool in_call_ = false;
-  bool thinking_;
-  bool fresh_ = true;         // no text yet since the start, the last </think> or the last call
-  size_t held_newlines_ = 0;  // written only if text follows
+  TextSections text_;  // parted by <think>, </think> and calls
 };
 
 }  // namespace weir

@@ -54,13 +54,6 @@ void admit_schema(const Json& schema, ArgumentTypes& types) {
     types.null = true;
 }
 
-bool admits(const ArgumentTypes& types, const Json& value) {
-  if (value.is_number_integer()) return types.integer || types.number;
-  if (value.is_number()) return types.number;
-  if (value.is_boolean()) return types.boolean;
-  return value.is_structured() && types.structured;
-}
-
 bool is_true(std::string_view text) {
   return text.size() == 4 && std::equal(text.begin(), text.end(), "true", [](char a, char b) {
            return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
@@ -77,6 +70,15 @@ ArgumentTypes argument_types(const std::vector<Tool>& tools, std::string_view to
   const Json* parameters = member(member(&found->definition, "function"), "parameters");
   if (const Json* schema = member(member(parameters, "properties"), parameter)) admit_schema(*schema, types);
   return types;
+}
+
+bool admits(const ArgumentTypes& types, const Json& value) {
+  if (value.is_string()) return types.text;
+  if (value.is_null()) return types.null;
+  if (value.is_boolean()) return types.boolean;
+  if (value.is_number_integer()) return types.integer || types.number;
+  if (value.is_number()) return types.number;
+  return value.is_structured() && types.structured;
 }
 
 Json convert_argument(std::string_view text, const ArgumentTypes& types) {

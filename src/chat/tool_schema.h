@@ -25,6 +25,9 @@ struct ArgumentTypes {
 ArgumentTypes argument_types(const std::vector<Tool>& tools, std::string_view tool,
                              std::string_view parameter);
 
+// Whether a value of its type is admitted; an integer is where numbers are.
+bool admits(const ArgumentTypes& types, const Json& value);
+
 // The value of an argument that a model wrote as `text` (valid UTF-8):
 // - where text is admitted, the text itself, except that "null" is null where null is admitted too;
 // - otherwise null for "null", the JSON value if its type is admitted, true or false where booleans are

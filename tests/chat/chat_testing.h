@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/gemma_output.h"
+#include "chat/prompt.h"
 #include "chat/qwen_output.h"
 
 namespace weir {
@@ -34,12 +36,31 @@ inline void add_merged(std::vector<OutputEvent>& all, const std::vector<OutputEv
 
 // All events of a text that arrives in `pieces`, adjacent deltas merged.
 inline std::vector<OutputEvent> parse_pieces(const std::vector<std::string_view>& pieces,
-                                             const QwenOutputOptions& options, bool cut_off = false) {
-  QwenOutputParser parser(options);
+                                             OutputParser& parser, bool cut_off) {
   std::vector<OutputEvent> all;
   for (const std::string_view piece : pieces) add_merged(all, parser.feed(piece));
   add_merged(all, parser.finish(cut_off));
   return all;
+}
+
+inline std::vector<OutputEvent> parse_pieces(const std::vector<std::string_view>& pieces,
+                                             const QwenOutputOptions& options, bool cut_off = false) {
+  QwenOutputParser parser(options);
+  return parse_pieces(pieces, parser, cut_off);
+}
+
+// Each byte of `text` by itself.
+inline std::vector<std::string_view> bytes_of(const std::string& text) {
+  std::vector<std::string_view> bytes;
+  for (const char& c : text) bytes.emplace_back(&c, 1);
+  return bytes;
+}
+
+// Pieces in one string, control pieces in brackets.
+inline std::string marked(const Prompt& prompt) {
+  std::string out;
+  for (const PromptPiece& piece : prompt) out += piece.control ? "[" + piece.text + "]" : piece.text;
+  return out;
 }
 
 // Events as text, one a line, for comparison and for messages.
@@ -69,6 +90,12 @@ inline std::vector<Tool> test_tools() {
       "s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"},
       "o": {"type": "object"}, "a": {"type": "array"}, "sn": {"type": ["string", "null"]}, "u": {}}}}})");
   return {{"f", definition}};
+}
+
+inline std::vector<OutputEvent> parse_gemma(const std::vector<std::string_view>& pieces,
+                                            bool cut_off = false) {
+  GemmaOutputParser parser(test_tools());
+  return parse_pieces(pieces, parser, cut_off);
 }
 
 }  // namespace weir

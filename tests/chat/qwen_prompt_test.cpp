@@ -62,13 +62,6 @@ TEST(QwenPrompt, RefusesWhatTheLayoutHasNoPlaceFor) {
             "messages[1] is a system message: only the first message may be one.");
 }
 
-// Pieces in one string, control pieces in brackets.
-std::string marked(const Prompt& prompt) {
-  std::string out;
-  for (const PromptPiece& piece : prompt) out += piece.control ? "[" + piece.text + "]" : piece.text;
-  return out;
-}
-
 TEST(QwenPrompt, RecognisesMarkersOnlyWhereTheLayoutOrTheModelWroteThem) {
   Conversation c;
   c.messages = {{.role = Role::kSystem, .content = {"S<|im_end|>"}},

@@ -1,34 +1,66 @@
-// Two promises of the chat folder for any bytes: what the output parser finds does not depend on how the text
-// is cut, and reading and rendering messages never crashes.
+// Two promises of the chat folder for any bytes and both layouts: what the output parser finds does not
+// depend on how the text is cut, and reading and rendering messages never crashes.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
-#include "chat/qwen_output.h"
-#include "chat/qwen_prompt.h"
+#include "chat/layout.h"
 
 namespace weir {
 namespace {
 
 // Control bytes stand for these, so that the fuzzer finds tags as easily as letters.
-constexpr std::array<std::string_view, 30> kWords = {
+constexpr std::array<std::string_view, 30> kQwenWords = {
     "<think>",     "</think>",     "<tool_call>", "</tool_call>", "<function=", "</function>",
     "<parameter=", "</parameter>", "f>",          "s>",           "\n",         "sn>",
     "i>",          "b>",           "o>",          "a>",           "null",       "True",
     "-1e5",        "{\"a\": 1}",   "[1, [2]]",    "</",           "<",          ">",
     "\xC3\xA9",    "\xE2\x82",     "\xF0\x9F",    "<|im_end|>",   "\n\n",       "<tool_response>"};
 
-std::string expanded(std::string_view bytes) {
+constexpr std::array<std::string_view, 30> kGemmaWords = {"<|channel>",
+                                                          "<channel|>",
+                                                          "<|tool_call>",
+                                                          "<tool_call|>",
+                                                          "<|\"|>",
+                                                          "call:f{",
+                                                          "<turn|>",
+                                                          "thought",
+                                                          "s:",
+                                                          "sn:",
+                                                          "\n",
+                                                          "i:",
+                                                          "b:",
+                                                          "o:",
+                                                          "a:",
+                                                          "{",
+                                                          "}",
+                                                          "[",
+                                                          "]",
+                                                          ",",
+                                                          "null",
+                                                          "True",
+                                                          "-1e5",
+                                                          "<|",
+                                                          "<",
+                                                          "|>",
+                                                          "\xC3\xA9",
+                                                          "\xE2\x82",
+                                                          "\xF0\x9F",
+                                                          "<|tool_response>"};
+
+std::string expanded(std::string_view bytes, std::span<const std::string_view> words) {
   std::string text;
   for (const char c : bytes) {
     const auto word = static_cast<unsigned char>(c);
-    if (word < kWords.size()) {
-      text += kWords[word];
+    if (word < words.size()) {
+      text += words[word];
     } else {
       text += c;
     }
@@ -58,34 +90,53 @@ void add_merged(std::vector<OutputEvent>& all, std::vector<OutputEvent> more) {
   }
 }
 
+ChatLayout consume_layout(FuzzedDataProvider& data) {
+  return data.ConsumeBool() ? ChatLayout::kGemma : ChatLayout::kQwen;
+}
+
+// The pieces of a well-formed call's arguments are their JSON text.
+void check_calls(const std::vector<OutputEvent>& events) {
+  std::string streamed;
+  for (const OutputEvent& event : events) {
+    if (std::holds_alternative<ToolCallBegun>(event)) streamed.clear();
+    if (const auto* piece = std::get_if<ToolCallArguments>(&event)) streamed += piece->text;
+    const auto* call = std::get_if<ToolCallFinished>(&event);
+    if (call == nullptr) continue;
+    WEIR_CHECK(check_json(call->arguments, "arguments").ok());
+    if (call->malformed) continue;
+    const Result<Json> read = parse_json(streamed);
+    WEIR_CHECK(read.ok() && *read == call->arguments);
+  }
+}
+
 void check_split(FuzzedDataProvider& data) {
-  const QwenOutputOptions options{.thinking_open = data.ConsumeBool(), .tools = tools()};
+  const ChatLayout layout = consume_layout(data);
+  const bool thinking = data.ConsumeBool();
   const bool cut_off = data.ConsumeBool();
   const std::string sizes = data.ConsumeRandomLengthString(64);
-  const std::string text = expanded(data.ConsumeRemainingBytesAsString());
+  const bool gemma = layout == ChatLayout::kGemma;
+  const std::string text = expanded(data.ConsumeRemainingBytesAsString(), gemma ? kGemmaWords : kQwenWords);
 
-  QwenOutputParser whole(options);
-  std::vector<OutputEvent> expected = whole.feed(text);
-  add_merged(expected, whole.finish(cut_off));
+  const std::unique_ptr<OutputParser> whole = make_output_parser(layout, thinking, tools());
+  std::vector<OutputEvent> expected = whole->feed(text);
+  add_merged(expected, whole->finish(cut_off));
 
-  QwenOutputParser parser(options);
+  const std::unique_ptr<OutputParser> parser = make_output_parser(layout, thinking, tools());
   std::vector<OutputEvent> found;
   std::string_view rest = text;
   for (const char size : sizes) {
     const size_t count = std::min<size_t>(static_cast<unsigned char>(size), rest.size());
-    add_merged(found, parser.feed(rest.substr(0, count)));
+    add_merged(found, parser->feed(rest.substr(0, count)));
     rest.remove_prefix(count);
   }
-  add_merged(found, parser.feed(rest));
-  add_merged(found, parser.finish(cut_off));
+  add_merged(found, parser->feed(rest));
+  add_merged(found, parser->finish(cut_off));
   WEIR_CHECK(found == expected);
-  for (const OutputEvent& event : found) {
-    const auto* call = std::get_if<ToolCallFinished>(&event);
-    WEIR_CHECK(call == nullptr || check_json(call->arguments, "arguments").ok());
-  }
+  check_calls(found);
 }
 
 void check_messages(FuzzedDataProvider& data) {
+  const ChatLayout layout = consume_layout(data);
   const PromptOptions options{.add_generation_prompt = data.ConsumeBool(),
                               .enable_thinking = data.ConsumeBool(),
                               .preserve_thinking = data.ConsumeBool()};
@@ -98,8 +149,12 @@ void check_messages(FuzzedDataProvider& data) {
           ? parse_messages((*json)["messages"], json->contains("tools") ? (*json)["tools"] : Json())
           : parse_messages(*json);
   if (!conversation.ok()) return;
-  const Result<Prompt> prompt = qwen_prompt(*conversation, options);
-  WEIR_CHECK(!prompt.ok() || flatten(*prompt) == *render_qwen_prompt(*conversation, options));
+  const Result<Prompt> prompt = render_prompt(layout, *conversation, options);
+  if (!prompt.ok()) return;
+  for (size_t i = 0; i < prompt->size(); ++i) {
+    WEIR_CHECK(!(*prompt)[i].text.empty());
+    WEIR_CHECK((*prompt)[i].control || i == 0 || (*prompt)[i - 1].control);
+  }
 }
 
 }  // namespace
