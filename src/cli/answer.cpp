@@ -6,9 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "chat/prompt.h"
-#include "chat/qwen_output.h"
-#include "chat/qwen_prompt.h"
+#include "chat/prompt_tokens.h"
 #include "cli/terminal.h"
 
 namespace weir::cli {
@@ -53,17 +51,29 @@ GenerationRequest request_of(const Engine& engine, const TurnOptions& options, s
   request.end_tokens = engine.defaults.end_tokens;
   request.stop_strings = options.stop;
   request.sequence = options.sequence;
+  request.denoising = options.denoising;
   return request;
 }
 
 }  // namespace
 
-Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags, bool think) {
+Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags,
+                                 const DenoisingOptions& denoising, bool think) {
   TurnOptions turn;
   WEIR_TRY(turn.sampling, flags.over(engine.defaults.sampling));
   turn.stop = flags.stop;
   turn.max_tokens = flags.max_tokens;
   turn.think = think;
+  if (engine.generator->is_diffusion()) {
+    if (flags.temperature) {
+      return Error{Code::kInvalidArgument, "--temperature has no meaning for a diffusion model",
+                   "its schedule is --t-max and --t-min"};
+    }
+    WEIR_TRY(turn.denoising, denoising.over(engine.defaults.denoising));
+  } else if (const std::string flag = denoising.given(); !flag.empty()) {
+    return Error{Code::kInvalidArgument, flag + " has no meaning for a model that does not denoise",
+                 "it belongs to DiffusionGemma, such as -m pocket-gemma"};
+  }
   return turn;
 }
 
@@ -87,38 +97,27 @@ Conversation ask(const std::string& system, const std::string& prompt) {
   return conversation;
 }
 
-Result<std::vector<int32_t>> prompt_tokens(const Engine& engine, const Conversation& conversation,
-                                           bool think) {
-  PromptOptions options;
-  options.enable_thinking = think;
-  WEIR_TRY(const Prompt prompt, qwen_prompt(conversation, options));
-  std::vector<int32_t> tokens;
-  for (const PromptPiece& piece : prompt) {
-    const AddedTokens added = piece.control ? AddedTokens::kRecognise : AddedTokens::kAsText;
-    WEIR_TRY(const std::vector<int32_t> part, engine.tokenizer.encode(piece.text, added));
-    tokens.insert(tokens.end(), part.begin(), part.end());
-  }
-  return tokens;
-}
-
 Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
                       const TurnWriters& writers, HeldSequence& held) {
-  WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(engine, conversation, options.think));
+  WEIR_TRY(const Prompt rendered,
+           render_prompt(engine.layout, conversation, {.enable_thinking = options.think}));
+  WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(rendered, engine.tokenizer));
   Answer result;
   Sorter sorter(result, writers);
-  QwenOutputParser parser({.thinking_open = options.think, .tools = {}});
+  const auto parser = make_output_parser(engine.layout, options.think, {});
   GenerationCallbacks callbacks;
   callbacks.cancel = writers.interrupted;
-  callbacks.piece = [&](const Piece& piece) { sorter.take(parser.feed(piece.text)); };
+  callbacks.piece = [&](const Piece& piece) { sorter.take(parser->feed(piece.text)); };
+  callbacks.canvas = writers.canvas;
   WEIR_TRY(const auto generation,
-           Generation::start(*engine.model, engine.tokenizer, request_of(engine, options, std::move(prompt)),
-                             callbacks, std::exchange(held, {})));
+           engine.generator->start(engine.tokenizer, request_of(engine, options, std::move(prompt)),
+                                   callbacks, std::exchange(held, {})));
   while (!generation->finished() && !sorter.refused()) {
     WEIR_TRY(const bool done, generation->step());
     if (done) break;
   }
   result.finish = generation->finished() ? generation->finish_reason() : FinishReason::kCancelled;
-  sorter.take(parser.finish(result.finish != FinishReason::kStop));
+  sorter.take(parser->finish(result.finish != FinishReason::kStop));
   result.statistics = generation->statistics();
   held = generation->release();
   if (sorter.refused()) return Error{Code::kInternal, "the answer could not be written", ""};
@@ -130,7 +129,7 @@ void explain_finish(const Answer& answer, const TurnOptions& options, const Engi
     tell(fmt::format("weir: the answer was cut after --max-tokens {}\n", options.max_tokens));
   } else if (answer.finish == FinishReason::kContext) {
     tell(fmt::format("weir: the answer was cut because the context of {} tokens is full\n",
-                     engine.model->config().context));
+                     engine.generator->context()));
   }
 }
 

@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "chat/message.h"
+#include "cli/denoising_options.h"
 #include "cli/engine.h"
 #include "cli/options.h"
-#include "generate/autoregressive.h"
 #include "generate/generation.h"
 #include "generate/sampling.h"
 
@@ -23,16 +23,20 @@ struct TurnOptions {
   std::vector<std::string> stop;
   int64_t max_tokens = 0;  // 0: until the context is full
   bool think = true;
-  uint32_t sequence = 0;  // tells apart answers drawn with one seed
+  uint32_t sequence = 0;               // tells apart answers drawn with one seed
+  std::optional<Denoising> denoising;  // set for a diffusion model
 };
 
-// What the flags and, for those not given, the model's defaults ask for. Error: kInvalidArgument.
-Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags, bool think);
+// What the flags and, for those not given, the model's defaults ask for. Error: kInvalidArgument, also for a
+// flag that means nothing to the model.
+Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags,
+                                 const DenoisingOptions& denoising, bool think);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {
   std::function<bool(std::string_view)> thinking;
   std::function<bool(std::string_view)> content;
+  std::function<void(const CanvasFrame&)> canvas;
   const std::atomic<bool>* interrupted = nullptr;
 };
 
@@ -44,11 +48,6 @@ struct Answer {
 
   Message message() const;  // for the next turn
 };
-
-// The conversation as Qwen3.6 expects it, in tokens. Errors: kInvalidArgument, for text that is not UTF-8
-// too.
-Result<std::vector<int32_t>> prompt_tokens(const Engine& engine, const Conversation& conversation,
-                                           bool think);
 
 // `held` carries the model's state from turn to turn: whatever the new prompt continues is not computed
 // again.

@@ -74,7 +74,7 @@ Result<Bench> load(const Options& options) {
   auto timed = std::make_unique<TimedSteps>(std::move(steps));
   bench.timed = timed.get();
   WEIR_TRY(Checkpoint checkpoint, open_checkpoint(options.model.model));
-  WEIR_TRY(bench.model, load_model(std::move(checkpoint), std::move(timed), options.backend));
+  WEIR_TRY(bench.model, load_qwen(std::move(checkpoint), std::move(timed), options.backend));
   bench.load_seconds = seconds_since(start);
   return bench;
 }

@@ -29,6 +29,7 @@ struct Options {
   ModelOptions model;
   BackendOptions backend;
   SamplingOptions sampling;
+  DenoisingOptions denoising;
   bool think = true;
   bool stats = false;
 };
@@ -66,7 +67,7 @@ std::optional<Input> read_input(LineReader& reader) {
 
 Result<ChatSession> start(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
-  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.think));
+  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
   std::optional<Bandwidth> machine;
   if (options.stats) {
     WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));
@@ -111,6 +112,7 @@ Verb add_chat(CLI::App& app) {
                     "Measure the machine and show how fast each answer came, on stderr");
   options->model.add(*command);
   options->sampling.add(*command);
+  options->denoising.add(*command);
   options->backend.add(*command);
   return {command, [options] { return chat(*options); }};
 }

@@ -20,7 +20,7 @@
 #include "cli/options.h"
 #include "cli/quantity.h"
 #include "cli/verbs.h"
-#include "models/qwen/weights.h"
+#include "models/kernel_use.h"
 
 namespace weir::cli {
 namespace {
@@ -71,25 +71,10 @@ Report instruction_sets_json(const BackendOptions& backend, Isa chosen) {
 }
 
 // The kernel that reads each kind of weight, with the number of matrices.
-Report kernels_json(const qwen::Weights& weights) {
-  std::map<std::pair<std::string, std::string>, int> counts;
-  const auto count = [&](const char* use, const auto& matrix) { ++counts[{use, matrix.kernel()}]; };
-  for (const qwen::Layer& layer : weights.layers) {
-    if (layer.attention) {
-      count("attention in", *layer.attention->in);
-      count("attention out", *layer.attention->out);
-    }
-    if (layer.delta) {
-      count("delta net in", *layer.delta->in);
-      count("delta net out", *layer.delta->out);
-    }
-    count("router", *layer.moe.router);
-    count("experts", *layer.moe.expert);
-  }
-  count("head", *weights.head);
+Report kernels_json(const std::vector<KernelUse>& uses) {
   Report out = Report::array();
-  for (const auto& [key, matrices] : counts) {
-    out.push_back({{"weights", key.first}, {"kernel", key.second}, {"matrices", matrices}});
+  for (const KernelUse& use : uses) {
+    out.push_back({{"weights", use.weights}, {"kernel", use.kernel}, {"matrices", use.matrices}});
   }
   return out;
 }
@@ -115,10 +100,11 @@ Report settings_json(const CLI::App& command) {
 Report model_json(const Engine& engine) {
   const Sampling& s = engine.defaults.sampling;
   return {{"folder", engine.folder},
-          {"kernels", engine.model->steps().name()},
+          {"kernels", engine.generator->steps().name()},
           {"bytes", engine.checkpoint_bytes},
-          {"bytes_per_token", engine.model->bytes_per_token(0)},
-          {"context", engine.model->config().context},
+          {"bytes_per_step", engine.generator->bytes_per_step()},
+          {"step", engine.generator->is_diffusion() ? "denoising pass" : "token"},
+          {"context", engine.generator->context()},
           {"sampling",
            {{"temperature", s.temperature}, {"top_k", s.top_k}, {"top_p", s.top_p}, {"min_p", s.min_p}}}};
 }
@@ -144,10 +130,10 @@ std::string machine_text(const Report& machine) {
 std::string text_of(const Report& r) {
   std::string out = machine_text(r["machine"]);
   const Report& model = r["model"];
-  fmt::format_to(std::back_inserter(out),
-                 "model       {}, {}, {} read per token, context {}\n\ninstruction sets\n",
-                 model["folder"].get<std::string>(), size_field(model["bytes"]),
-                 size_field(model["bytes_per_token"]), model["context"].get<int64_t>());
+  fmt::format_to(
+      std::back_inserter(out), "model       {}, {}, {} read per {}, context {}\n\ninstruction sets\n",
+      model["folder"].get<std::string>(), size_field(model["bytes"]), size_field(model["bytes_per_step"]),
+      model["step"].get<std::string>(), model["context"].get<int64_t>());
   const auto row = [&](const Report& name, const Report& value) {
     fmt::format_to(std::back_inserter(out), "  {:<22} {}\n", name.get<std::string>(),
                    value.get<std::string>());
@@ -173,7 +159,7 @@ Result<int> doctor(const Options& options, const CLI::App& command) {
       {"machine", machine_json(options.backend, bandwidth)},
       {"model", model_json(engine)},
       {"instruction_sets", instruction_sets_json(options.backend, isa)},
-      {"kernels", kernels_json(engine.model->weights())},
+      {"kernels", kernels_json(engine.generator->kernels())},
       {"settings", settings_json(command)},
       {"folders",
        {{"pocket_models", pocket_folder()}, {"hub_cache", hub_cache()}, {"state", state_folder()}}}};

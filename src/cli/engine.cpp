@@ -1,6 +1,8 @@
 #include "cli/engine.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -12,6 +14,12 @@
 #include "kernels/reference/reference_steps.h"
 
 namespace weir::cli {
+namespace {
+
+// A canvas and the block before it, which is committed in the same pass.
+constexpr int64_t kRowsPerCanvas = 2 * kKvPage;
+
+}  // namespace
 
 Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool) {
   if (options.device == "cuda") return make_cuda_steps(0);
@@ -20,25 +28,53 @@ Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadP
   return make_cpu_steps(pool, isa);
 }
 
-Result<std::unique_ptr<qwen::Model>> load_model(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                                const BackendOptions& options) {
-  ProgressBar bar("loading");
-  const auto progress = [&bar](uint64_t done, uint64_t total) { bar.update(done, total); };
-  const qwen::LoadOptions load{.max_rows = options.chunk, .max_wanted = 1};
-  return qwen::Model::load(std::move(checkpoint), std::move(steps), load, progress);
+namespace {
+
+// A bar that shows how much of the checkpoint has been packed.
+class Loading {
+ public:
+  Progress progress() {
+    return [this](uint64_t done, uint64_t total) { bar_.update(done, total); };
+  }
+
+ private:
+  ProgressBar bar_{"loading"};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
+                                               const BackendOptions& options) {
+  Loading loading;
+  return qwen::Model::load(std::move(checkpoint), std::move(steps),
+                           {.max_rows = options.chunk, .max_wanted = 1}, loading.progress());
+}
+
+Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
+                                                                     std::unique_ptr<Steps> steps,
+                                                                     const BackendOptions& options,
+                                                                     int64_t canvases) {
+  Loading loading;
+  const int64_t rows = std::max(options.chunk, canvases * kRowsPerCanvas);
+  return diffusion_gemma::Model::load(std::move(checkpoint), std::move(steps), rows, loading.progress());
 }
 
 namespace {
 
-// The prompt layout is made of these; a tokenizer without them belongs to another model.
-constexpr std::array kControlTokens = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"};
+// The prompt layouts are made of these; a tokenizer without them belongs to another model.
+std::span<const char* const> control_tokens(ChatLayout layout) {
+  static constexpr std::array kQwen = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"};
+  static constexpr std::array kGemma = {"<bos>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"};
+  return layout == ChatLayout::kQwen ? std::span<const char* const>(kQwen) : kGemma;
+}
 
-Status check_tokenizer(const Tokenizer& tokenizer, int64_t vocabulary, const std::string& folder) {
+Status check_tokenizer(const Tokenizer& tokenizer, ChatLayout layout, int64_t vocabulary,
+                       const std::string& folder) {
   const auto wrong = [&](const std::string& what) {
     return Error{Code::kCorrupt, folder + "/tokenizer.json " + what,
                  "take tokenizer and weights from one model"};
   };
-  for (const char* name : kControlTokens) {
+  for (const char* name : control_tokens(layout)) {
     const auto id = tokenizer.find(name);
     if (!id || !tokenizer.is_added(*id)) return wrong(std::string("has no added token ") + name);
   }
@@ -59,9 +95,19 @@ Status check_end_tokens(const GenerationDefaults& defaults, const Tokenizer& tok
   return {};
 }
 
+Result<std::unique_ptr<Generator>> load_generator(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
+                                                  const BackendOptions& backend, int64_t parallel) {
+  if (diffusion_gemma::is_diffusion_gemma(checkpoint)) {
+    WEIR_TRY(auto model, load_diffusion_gemma(std::move(checkpoint), std::move(steps), backend, parallel));
+    return make_generator(std::move(model));
+  }
+  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend));
+  return make_generator(std::move(model));
+}
+
 }  // namespace
 
-Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend) {
+Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend, int64_t parallel) {
   if (model.model.starts_with(kSyntheticPrefix)) {
     return Error{Code::kUnsupported, "a synthetic model has no tokenizer and nothing to say",
                  "synthetic models are for weir inspect and weir bench"};
@@ -72,12 +118,14 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   WEIR_TRY(Checkpoint checkpoint, Checkpoint::open(folder));
   WEIR_TRY(Tokenizer tokenizer, Tokenizer::load(folder + "/tokenizer.json"));
   WEIR_TRY(GenerationDefaults defaults, read_generation_defaults(folder));
-  const uint64_t bytes = checkpoint.total_bytes();
   WEIR_RETURN_IF_ERROR(check_end_tokens(defaults, tokenizer, folder));
-  WEIR_TRY(auto loaded, load_model(std::move(checkpoint), std::move(steps), backend));
-  WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, loaded->config().vocabulary, folder));
-  return Engine{std::move(folder),   bytes,           std::move(tokenizer),
-                std::move(defaults), std::move(pool), std::move(loaded)};
+  const uint64_t bytes = checkpoint.total_bytes();
+  const bool diffusion = diffusion_gemma::is_diffusion_gemma(checkpoint);
+  const ChatLayout layout = diffusion ? ChatLayout::kGemma : ChatLayout::kQwen;
+  WEIR_TRY(auto generator, load_generator(std::move(checkpoint), std::move(steps), backend, parallel));
+  WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, layout, generator->vocabulary(), folder));
+  return Engine{std::move(folder),    bytes, std::move(tokenizer), std::move(defaults), std::move(pool),
+                std::move(generator), layout};
 }
 
 }  // namespace weir::cli

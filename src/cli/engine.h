@@ -7,10 +7,13 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "chat/layout.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/options.h"
 #include "generate/defaults.h"
+#include "generate/generator.h"
 #include "kernels/steps.h"
+#include "models/diffusion_gemma/model.h"
 #include "models/qwen/model.h"
 #include "text/tokenizer.h"
 
@@ -22,17 +25,24 @@ struct Engine {
   Tokenizer tokenizer;
   GenerationDefaults defaults;
   std::unique_ptr<ThreadPool> pool;  // the model's steps run on it
-  std::unique_ptr<qwen::Model> model;
+  std::unique_ptr<Generator> generator;
+  ChatLayout layout = ChatLayout::kQwen;
 };
 
 // The backend that the flags ask for. The pool must outlive the steps.
 Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool);
 
-// Packs the weights, with a progress bar on a terminal.
-Result<std::unique_ptr<qwen::Model>> load_model(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                                const BackendOptions& options);
+// Pack the weights, with a progress bar on a terminal. A diffusion model makes room to denoise `canvases`
+// together.
+Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
+                                               const BackendOptions& options);
+Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
+                                                                     std::unique_ptr<Steps> steps,
+                                                                     const BackendOptions& options,
+                                                                     int64_t canvases = 1);
 
-// Finds the model, then reads tokenizer, defaults and weights.
-Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend);
+// Finds the model, then reads tokenizer, defaults and weights. Up to `parallel` answers will be generated
+// together.
+Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend, int64_t parallel = 1);
 
 }  // namespace weir::cli

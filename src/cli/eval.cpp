@@ -34,6 +34,7 @@ struct Options {
   ModelOptions model;
   BackendOptions backend;
   SamplingOptions sampling;
+  DenoisingOptions denoising;
   bool think = true;
   bool json = false;
 };
@@ -66,7 +67,7 @@ Report settings_of(const Options& options, const Engine& engine, const TurnOptio
   return {{"problems", fmt::format("{:016x}", file_hash)},
           {"model", engine.folder},
           {"model_bytes", engine.checkpoint_bytes},
-          {"kernels", engine.model->steps().name()},
+          {"kernels", engine.generator->steps().name()},
           {"system", options.system},
           {"think", turn.think},
           {"temperature", s.temperature},
@@ -172,7 +173,7 @@ Result<int> eval(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
   const auto all = static_cast<int64_t>(set.problems.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, all) : all;
-  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.think));
+  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
   if (!options.sampling.seed) turn.sampling.seed = 0;  // an evaluation can be repeated and resumed
   if (turn.max_tokens == 0) turn.max_tokens = kDefaultMaxTokens;
 
@@ -202,6 +203,7 @@ Verb add_eval(CLI::App& app) {
   command->add_flag("--json", options->json, "Report as one JSON object");
   options->model.add(*command);
   options->sampling.add(*command);
+  options->denoising.add(*command);
   options->backend.add(*command);
   return {command, [options] {
             if (options->file.empty()) {

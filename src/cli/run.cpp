@@ -26,6 +26,7 @@ struct Options {
   ModelOptions model;
   BackendOptions backend;
   SamplingOptions sampling;
+  DenoisingOptions denoising;
   bool think = true;
   bool json = false;
   bool stats = false;
@@ -48,7 +49,7 @@ Result<int> run(const Options& options) {
                  "put the question behind `weir run`, or - to read it from stdin"};
   }
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
-  WEIR_TRY(const TurnOptions turn, turn_options(engine, options.sampling, options.think));
+  WEIR_TRY(const TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
 
   const InterruptScope interrupt;
   TurnView view;
@@ -83,6 +84,7 @@ Verb add_run(CLI::App& app) {
                     "Measure the machine and show how fast the answer came, on stderr");
   options->model.add(*command);
   options->sampling.add(*command);
+  options->denoising.add(*command);
   options->backend.add(*command);
   return {command, [options] {
             const auto code = run(*options);

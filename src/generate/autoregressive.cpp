@@ -29,6 +29,10 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
   WEIR_CHECK(held.state.position == static_cast<int64_t>(held.tokens.size()));
   WEIR_RETURN_IF_ERROR(
       validate(request, {vocabulary_of(model, tokenizer), config.context, model.max_rows()}));
+  if (request.denoising) {
+    return Error{Code::kInvalidArgument, "denoising settings were given to a model that does not denoise",
+                 "they belong to DiffusionGemma"};
+  }
   if (request.context == 0) request.context = config.context;
   if (request.chunk == 0) request.chunk = model.max_rows();
   HeldSequence sequence = std::exchange(held, {});

@@ -67,6 +67,26 @@ Status read_sampling(const json& object, const std::string& where, Sampling& sam
   return Ok{};
 }
 
+// The ranges are those of Denoising.
+Status read_denoising(const json& object, const std::string& where, Denoising& d) {
+  WEIR_TRY(d.steps, json_int_or(object, "max_denoising_steps", 1, 1'000'000, where, d.steps));
+  WEIR_RETURN_IF_ERROR(read_real(object, "t_min", 0.01, 100, where, d.t_min));
+  WEIR_RETURN_IF_ERROR(read_real(object, "t_max", 0.01, 100, where, d.t_max));
+  WEIR_TRY(d.stability, json_int_or(object, "stability_threshold", 0, 1'000'000, where, d.stability));
+  WEIR_RETURN_IF_ERROR(read_real(object, "confidence_threshold", 0, 1e6, where, d.confidence));
+  if (!json_has(object, "sampler_config")) return Ok{};
+  WEIR_TRY(const json* sampler, json_object(object, "sampler_config", where));
+  WEIR_TRY(const std::string name, json_string_or(*sampler, "_cls_name", where, "EntropyBoundSamplerConfig"));
+  if (name != "EntropyBoundSamplerConfig") {
+    return Error{Code::kUnsupported, where + ": sampler_config is a " + name,
+                 "weir denoises with EntropyBoundSamplerConfig"};
+  }
+  EntropyBound bound;
+  WEIR_RETURN_IF_ERROR(read_real(*sampler, "entropy_bound", 0, 1e6, where, bound.bound));
+  d.acceptance = bound;
+  return Ok{};
+}
+
 }  // namespace
 
 Result<GenerationDefaults> read_generation_defaults(const std::string& folder) {
@@ -75,6 +95,7 @@ Result<GenerationDefaults> read_generation_defaults(const std::string& folder) {
   if (!is_missing(path)) {
     WEIR_TRY(const json generation, read_json(path));
     WEIR_RETURN_IF_ERROR(read_sampling(generation, path, defaults.sampling));
+    WEIR_RETURN_IF_ERROR(read_denoising(generation, path, defaults.denoising));
     WEIR_RETURN_IF_ERROR(add_end_tokens(generation, path, defaults.end_tokens));
   }
   if (defaults.end_tokens.empty()) {

@@ -58,14 +58,16 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-Result<std::unique_ptr<DiffusionGeneration>> DiffusionGeneration::start(
-    diffusion_gemma::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
-    const Denoising& denoising, GenerationCallbacks callbacks, HeldSequence&& held) {
+Result<std::unique_ptr<DiffusionGeneration>> DiffusionGeneration::start(diffusion_gemma::Model& model,
+                                                                        const Tokenizer& tokenizer,
+                                                                        GenerationRequest request,
+                                                                        GenerationCallbacks callbacks,
+                                                                        HeldSequence&& held) {
   const diffusion_gemma::Config& config = model.config();
   WEIR_CHECK(held.state.position == static_cast<int64_t>(held.tokens.size()));
   WEIR_RETURN_IF_ERROR(validate(request, {config.vocabulary, config.context, model.max_rows()}));
   WEIR_RETURN_IF_ERROR(refuse_unsupported(request));
-  WEIR_RETURN_IF_ERROR(validate(denoising));
+  WEIR_RETURN_IF_ERROR(validate(request.denoising.value_or(Denoising{})));
   if (request.context == 0) request.context = config.context;
   if (request.chunk == 0) request.chunk = model.max_rows();
   WEIR_RETURN_IF_ERROR(check_room(request, config.canvas));
@@ -75,17 +77,17 @@ Result<std::unique_ptr<DiffusionGeneration>> DiffusionGeneration::start(
     WEIR_TRY(sequence.state, model.new_sequence());
   }
   std::unique_ptr<DiffusionGeneration> generation(new DiffusionGeneration(
-      model, tokenizer, std::move(request), denoising, std::move(callbacks), std::move(sequence.state)));
+      model, tokenizer, std::move(request), std::move(callbacks), std::move(sequence.state)));
   WEIR_TRY(generation->canvas_state_, model.new_canvas());
   return generation;
 }
 
 DiffusionGeneration::DiffusionGeneration(diffusion_gemma::Model& model, const Tokenizer& tokenizer,
-                                         GenerationRequest request, const Denoising& denoising,
-                                         GenerationCallbacks callbacks, SequenceState state)
+                                         GenerationRequest request, GenerationCallbacks callbacks,
+                                         SequenceState state)
     : model_(model),
       request_(std::move(request)),
-      denoising_(denoising),
+      denoising_(request_.denoising.value_or(Denoising{})),
       callbacks_(std::move(callbacks)),
       prompt_tokens_(request_.prompt.size()),
       tokens_(std::move(request_.prompt)),

@@ -36,9 +36,11 @@ class DiffusionGeneration final : public Generation {
   // prompt is empty, leaves no room for a canvas in the context (naming the numbers) or holds an unknown
   // token, when another field is out of range, or when the request asks for what a canvas cannot give
   // (logprobs, penalties, logit bias, other samplers); `held` is then untouched. kOutOfMemory.
-  static Result<std::unique_ptr<DiffusionGeneration>> start(
-      diffusion_gemma::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
-      const Denoising& denoising, GenerationCallbacks callbacks = {}, HeldSequence&& held = {});
+  static Result<std::unique_ptr<DiffusionGeneration>> start(diffusion_gemma::Model& model,
+                                                            const Tokenizer& tokenizer,
+                                                            GenerationRequest request,
+                                                            GenerationCallbacks callbacks = {},
+                                                            HeldSequence&& held = {});
 
   Result<bool> step() override;
   bool finished() const override { return finish_.has_value(); }
@@ -59,7 +61,7 @@ class DiffusionGeneration final : public Generation {
   using Clock = std::chrono::steady_clock;
 
   DiffusionGeneration(diffusion_gemma::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
-                      const Denoising& denoising, GenerationCallbacks callbacks, SequenceState state);
+                      GenerationCallbacks callbacks, SequenceState state);
 
   static Status run_pass(diffusion_gemma::Model& model, std::vector<DiffusionGeneration*>& waiting);
   std::span<const int32_t> pending() const;

@@ -1,4 +1,4 @@
-// What an autoregressive generation is asked for.
+// What a generation is asked for.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "generate/denoising.h"
 #include "generate/sampling.h"
 
 namespace weir {
@@ -20,6 +21,7 @@ struct GenerationRequest {
   std::vector<int32_t> end_tokens;
   std::vector<std::string> stop_strings;
 
+  std::optional<Denoising> denoising;  // block diffusion only; unset: the reference's settings
   std::optional<int> top_logprobs;  // alternatives to report, [0, kMaxTopLogprobs]; unset: no logprobs at all
   uint32_t sequence = 0;            // tells apart answers to one prompt with one seed
   int64_t chunk = 0;                // most tokens of one step; 0: as many as the model takes

@@ -103,10 +103,11 @@ void replay(diffusion_gemma::Model& model, const Tokenizer& tokenizer, const Gol
   request.prompt = prompt;
   request.end_tokens = end_tokens;
   request.max_tokens = static_cast<int64_t>(output.size() - prompt.size());
+  request.denoising = run.denoising;
   Comparison comparison(golden, run, tolerance);
   GenerationCallbacks callbacks;
   callbacks.canvas = [&](const CanvasFrame& frame) { comparison.take(frame); };
-  auto generation = DiffusionGeneration::start(model, tokenizer, request, run.denoising, callbacks);
+  auto generation = DiffusionGeneration::start(model, tokenizer, request, callbacks);
   ASSERT_TRUE(generation.ok()) << generation.error().message;
   (*generation)->use_draws([&](int64_t canvas) {
     return std::make_unique<RecordedDraws>(golden, run.name + ".canvas" + std::to_string(canvas));

@@ -94,6 +94,34 @@ Result<std::span<const Belief>> Model::run(const CanvasBatch& batch) {
   return std::span<const Belief>(beliefs_.data(), batch.inquiries.size());
 }
 
+std::vector<KernelUse> Model::kernels() const {
+  KernelCount count;
+  for (const Layer& layer : weights_.layers) {
+    count.add("attention in", *layer.attention.in);
+    count.add("attention out", *layer.attention.out);
+    count.add("dense mlp", *layer.gate_up);
+    count.add("dense mlp", *layer.down);
+    count.add("router", *layer.moe.router);
+    count.add("experts", *layer.moe.expert);
+  }
+  count.add("self-conditioning", *weights_.condition.gate_up);
+  count.add("self-conditioning", *weights_.condition.down);
+  count.add("vocabulary", *weights_.vocabulary);
+  return count.uses();
+}
+
+uint64_t Model::bytes_per_pass() const {
+  const SelfConditioning& condition = weights_.condition;
+  uint64_t total = weights_.vocabulary->bytes() + condition.gate_up->bytes() + condition.down->bytes();
+  for (const Layer& layer : weights_.layers) {
+    total += layer.attention.in->bytes() + layer.attention.out->bytes() + layer.gate_up->bytes() +
+             layer.down->bytes() + layer.moe.router->bytes();
+    const Experts& experts = *layer.moe.expert;
+    for (int64_t e = 0; e < experts.count(); ++e) total += experts.up_bytes(e) + experts.down_bytes(e);
+  }
+  return total;
+}
+
 Status Model::check(const CanvasBatch& batch) const {
   const auto rows = static_cast<int64_t>(batch.tokens.size());
   if (rows < 1 || rows > max_rows()) {

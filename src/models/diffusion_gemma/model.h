@@ -14,6 +14,7 @@
 #include "models/diffusion_gemma/config.h"
 #include "models/diffusion_gemma/weights.h"
 #include "models/diffusion_gemma/workspace.h"
+#include "models/kernel_use.h"
 
 namespace weir::diffusion_gemma {
 
@@ -48,6 +49,11 @@ class Model {
   // vocabulary, too many rows, or a position beyond the context; kOutOfMemory for pages; kDevice or
   // kInternal, after which the batch's sequences must be dropped.
   Result<std::span<const Belief>> run(const CanvasBatch& batch);
+
+  std::vector<KernelUse> kernels() const;
+
+  // Bytes of weights that a pass over many rows reads: all of them.
+  uint64_t bytes_per_pass() const;
 
  private:
   Model(Config config, Checkpoint checkpoint, std::unique_ptr<Steps> steps)

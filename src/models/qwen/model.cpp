@@ -122,6 +122,24 @@ Status Model::reserve_pages(SequenceState& state, int64_t positions) {
   return {};
 }
 
+std::vector<KernelUse> Model::kernels() const {
+  KernelCount count;
+  for (const Layer& layer : weights_.layers) {
+    if (layer.attention) {
+      count.add("attention in", *layer.attention->in);
+      count.add("attention out", *layer.attention->out);
+    }
+    if (layer.delta) {
+      count.add("delta net in", *layer.delta->in);
+      count.add("delta net out", *layer.delta->out);
+    }
+    count.add("router", *layer.moe.router);
+    count.add("experts", *layer.moe.expert);
+  }
+  count.add("head", *weights_.head);
+  return count.uses();
+}
+
 uint64_t Model::bytes_per_token(int64_t position) const {
   uint64_t total = weights_.embedding->row_bytes() + weights_.head->bytes();
   for (const Layer& layer : weights_.layers) {

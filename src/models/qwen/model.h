@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/steps.h"
+#include "models/kernel_use.h"
 #include "models/qwen/config.h"
 #include "models/qwen/weights.h"
 #include "models/qwen/workspace.h"
@@ -45,6 +46,8 @@ class Model {
   // rows or wanted rows, or a position beyond the context; kOutOfMemory for pages; kDevice, after which the
   // sequences of the batch must be dropped.
   Result<std::span<const float>> run(const Batch& batch);
+
+  std::vector<KernelUse> kernels() const;
 
   // Bytes that decoding one token at `position` must move: the weights that it touches, recurrent state read
   // and written, keys and values read.

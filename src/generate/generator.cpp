@@ -1,0 +1,76 @@
+#include "generate/generator.h"
+
+#include <utility>
+#include <vector>
+
+#include "generate/autoregressive.h"
+#include "generate/diffusion.h"
+
+namespace weir {
+namespace {
+
+class AutoregressiveGenerator final : public Generator {
+ public:
+  explicit AutoregressiveGenerator(std::unique_ptr<qwen::Model> model) : model_(std::move(model)) {}
+
+  Result<std::unique_ptr<Generation>> start(const Tokenizer& tokenizer, GenerationRequest request,
+                                            GenerationCallbacks callbacks, HeldSequence&& held) override {
+    return AutoregressiveGeneration::start(*model_, tokenizer, std::move(request), std::move(callbacks),
+                                           std::move(held));
+  }
+  Status step(std::span<Generation* const> generations) override {
+    Status first_error;
+    for (Generation* g : generations) {
+      auto done = g->step();
+      if (!done.ok() && first_error.ok()) first_error = std::move(done).error();
+    }
+    return first_error;
+  }
+  bool is_diffusion() const override { return false; }
+  int64_t context() const override { return model_->config().context; }
+  int64_t vocabulary() const override { return model_->config().vocabulary; }
+  Steps& steps() override { return model_->steps(); }
+  std::vector<KernelUse> kernels() const override { return model_->kernels(); }
+  uint64_t bytes_per_step() const override { return model_->bytes_per_token(0); }
+
+ private:
+  std::unique_ptr<qwen::Model> model_;
+};
+
+class DiffusionGenerator final : public Generator {
+ public:
+  explicit DiffusionGenerator(std::unique_ptr<diffusion_gemma::Model> model) : model_(std::move(model)) {}
+
+  Result<std::unique_ptr<Generation>> start(const Tokenizer& tokenizer, GenerationRequest request,
+                                            GenerationCallbacks callbacks, HeldSequence&& held) override {
+    WEIR_TRY(auto generation, DiffusionGeneration::start(*model_, tokenizer, std::move(request),
+                                                         std::move(callbacks), std::move(held)));
+    return std::unique_ptr<Generation>(std::move(generation));
+  }
+  Status step(std::span<Generation* const> generations) override {
+    std::vector<DiffusionGeneration*> ours;
+    for (Generation* g : generations) ours.push_back(static_cast<DiffusionGeneration*>(g));
+    return step_together(*model_, ours);
+  }
+  bool is_diffusion() const override { return true; }
+  int64_t context() const override { return model_->config().context; }
+  int64_t vocabulary() const override { return model_->config().vocabulary; }
+  Steps& steps() override { return model_->steps(); }
+  std::vector<KernelUse> kernels() const override { return model_->kernels(); }
+  uint64_t bytes_per_step() const override { return model_->bytes_per_pass(); }
+
+ private:
+  std::unique_ptr<diffusion_gemma::Model> model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Generator> make_generator(std::unique_ptr<qwen::Model> model) {
+  return std::make_unique<AutoregressiveGenerator>(std::move(model));
+}
+
+std::unique_ptr<Generator> make_generator(std::unique_ptr<diffusion_gemma::Model> model) {
+  return std::make_unique<DiffusionGenerator>(std::move(model));
+}
+
+}  // namespace weir

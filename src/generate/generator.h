@@ -1,0 +1,45 @@
+// A loaded model that answers, whichever way it generates: what callers that serve both kinds of model talk
+// to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "generate/generation.h"
+#include "generate/request.h"
+#include "models/diffusion_gemma/model.h"
+#include "models/qwen/model.h"
+#include "text/tokenizer.h"
+
+namespace weir {
+
+class Generator {
+ public:
+  virtual ~Generator() = default;
+
+  // Errors: those of AutoregressiveGeneration::start and DiffusionGeneration::start. The generator and
+  // `tokenizer` must outlive the generation.
+  virtual Result<std::unique_ptr<Generation>> start(const Tokenizer& tokenizer, GenerationRequest request,
+                                                    GenerationCallbacks callbacks, HeldSequence&& held) = 0;
+
+  // One step of each of these generations, which this generator started and which have not finished. They
+  // share passes where the model can. Each takes the same steps as alone. Returns the first error; the
+  // generations that it struck have ended.
+  virtual Status step(std::span<Generation* const> generations) = 0;
+
+  virtual bool is_diffusion() const = 0;
+  virtual int64_t context() const = 0;     // positions the model was trained for
+  virtual int64_t vocabulary() const = 0;  // rows of the head
+  virtual Steps& steps() = 0;
+  virtual std::vector<KernelUse> kernels() const = 0;
+  // Weights and states that a step must read at least: a token at position 0, or a pass over a canvas.
+  virtual uint64_t bytes_per_step() const = 0;
+};
+
+std::unique_ptr<Generator> make_generator(std::unique_ptr<qwen::Model> model);
+std::unique_ptr<Generator> make_generator(std::unique_ptr<diffusion_gemma::Model> model);
+
+}  // namespace weir
