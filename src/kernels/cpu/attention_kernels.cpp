@@ -9,18 +9,19 @@ namespace {
 // Sums of a tile of queries x vectors stay in registers; the tile's shape is a matter of how many there are
 // and has no influence on any bit.
 #if defined(__AVX512F__)
-constexpr int kTileQueries = 8;
+constexpr int kTileQueries = 12;
 constexpr int kTileVectors = 2;
 #else
 constexpr int kTileQueries = 4;
 constexpr int kTileVectors = 1;
 #endif
 
-// Calls tile<Q>(first query) for tiles of Q queries, then of half as many and so on, that make up `count`.
+// Calls tile<Q>(first query) for tiles of Q queries, then of the next smaller power of two and so on, that
+// make up `count`.
 template <int Q, class Tile>
 WEIR_SIMD void for_query_tiles(int64_t first, int64_t count, const Tile& tile) {
   for (; first + Q <= count; first += Q) tile.template operator()<Q>(first);
-  if constexpr (Q > 1) for_query_tiles<Q / 2>(first, count, tile);
+  if constexpr (Q > 1) for_query_tiles<Q == 12 ? 8 : Q / 2>(first, count, tile);
 }
 
 // scores[m, n * 16 + lane] = q_m . k of Q queries with N blocks of 16 positions. What the next tile reads is

@@ -14,7 +14,7 @@ namespace {
 
 // Queries that read a page together: enough that the page's expansion to float32 and its way from memory are
 // shared, few enough for their scores and sums to stay in the second-level cache.
-constexpr int64_t kTileQueries = 64;
+constexpr int64_t kTileQueries = 96;
 
 // Tiles for each thread, where there are rows enough, so that no thread waits long for another.
 constexpr int64_t kTilesPerThread = 4;

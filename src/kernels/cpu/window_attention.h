@@ -7,7 +7,9 @@
 // sums run over the positions that it sees, grouped by page.
 //
 // Per query and visible position 4 head_dim operations, at Q / (Q + 2) of the rate of the multiply-adds
-// (attention_kernels.h). A canvas of 256 rows, 16 heads of 256 and 1023 + 256 positions takes 5.4 GFLOP.
+// (attention_kernels.h). A canvas of 256 rows, 16 heads of 256 and 1023 + 256 positions takes 5.4 GFLOP: with
+// tiles of 12 queries 28 ms at least on one core that does 222 GFLOP/s; measured 35 ms, a tenth of it for
+// preparing.
 #pragma once
 
 #include <cstddef>
