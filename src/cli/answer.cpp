@@ -77,6 +77,26 @@ Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& fl
   return turn;
 }
 
+Result<std::optional<CanvasTrace>> open_trace(const std::string& path, const Engine& engine) {
+  std::optional<CanvasTrace> trace;
+  if (path.empty()) return trace;
+  if (!engine.generator->is_diffusion()) {
+    return Error{Code::kInvalidArgument, "--trace has no meaning for a model that does not denoise",
+                 "it records the denoising steps of DiffusionGemma, such as -m pocket-gemma"};
+  }
+  WEIR_TRY(trace, CanvasTrace::open(path, *engine.timed));
+  return trace;
+}
+
+void add_trace(TurnWriters& writers, std::optional<CanvasTrace>& trace) {
+  if (!trace) return;
+  trace->begin_answer();
+  writers.canvas = [show = writers.canvas, &trace](const CanvasFrame& frame) {
+    if (show) show(frame);
+    trace->add(frame);
+  };
+}
+
 Message message(Role role, std::string text) {
   Message m;
   m.role = role;

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "chat/message.h"
+#include "cli/canvas_trace.h"
 #include "cli/denoising_options.h"
 #include "cli/engine.h"
 #include "cli/options.h"
@@ -53,6 +54,13 @@ struct Answer {
 // again.
 Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
                       const TurnWriters& writers, HeldSequence& held);
+
+// Opens the trace that --trace asks for; none when `path` is empty. Error: kInvalidArgument when the model
+// does not denoise, and those of CanvasTrace::open. The engine was loaded with timed steps.
+Result<std::optional<CanvasTrace>> open_trace(const std::string& path, const Engine& engine);
+
+// Has the writers feed the trace too, which must outlive them.
+void add_trace(TurnWriters& writers, std::optional<CanvasTrace>& trace);
 
 // A conversation of a system message, if not empty, and a user message.
 Conversation ask(const std::string& system, const std::string& prompt);

@@ -32,6 +32,7 @@ struct Options {
   DenoisingOptions denoising;
   bool think = true;
   bool stats = false;
+  std::string trace;
 };
 
 struct Input {
@@ -66,13 +67,14 @@ std::optional<Input> read_input(LineReader& reader) {
 }
 
 Result<ChatSession> start(const Options& options) {
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.timed = !options.trace.empty()}));
   WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
   std::optional<Bandwidth> machine;
   if (options.stats) {
     WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));
   }
-  return ChatSession(std::move(engine), std::move(turn), options.system, machine);
+  WEIR_TRY(std::optional<CanvasTrace> trace, open_trace(options.trace, engine));
+  return ChatSession(std::move(engine), std::move(turn), options.system, machine, std::move(trace));
 }
 
 int chat(const Options& options) {
@@ -96,6 +98,7 @@ int chat(const Options& options) {
       if (finish.ok() && *finish == FinishReason::kCancelled && !reader.on_terminal()) return kInterrupted;
     }
   }
+  if (const Status traced = session->finish(); !traced.ok()) code = report(traced.error());
   return reader.on_terminal() ? kDone : code;  // a person has seen the message; a script needs the code
 }
 
@@ -110,6 +113,8 @@ Verb add_chat(CLI::App& app) {
                     "Let the model think first, on stderr (default), or not");
   command->add_flag("--stats", options->stats,
                     "Measure the machine and show how fast each answer came, on stderr");
+  command->add_option("--trace", options->trace, "Write each denoising step to FILE as a line of JSON")
+      ->type_name("FILE");
   options->model.add(*command);
   options->sampling.add(*command);
   options->denoising.add(*command);

@@ -53,17 +53,18 @@ Status needs_file(const std::string& command, const std::string& path) {
 }  // namespace
 
 ChatSession::ChatSession(Engine engine, TurnOptions turn, const std::string& system,
-                         std::optional<Bandwidth> machine)
-    : engine_(std::move(engine)), turn_(std::move(turn)), machine_(machine) {
+                         std::optional<Bandwidth> machine, std::optional<CanvasTrace> trace)
+    : engine_(std::move(engine)), turn_(std::move(turn)), machine_(machine), trace_(std::move(trace)) {
   set_system(system);
 }
 
 Result<FinishReason> ChatSession::say(const std::string& text) {
   conversation_.messages.push_back(message(Role::kUser, text));
   const InterruptScope interrupt;
-  TurnView view;
+  TurnView view(engine_.tokenizer);
   TurnWriters writers = view.writers();
   writers.interrupted = &interrupt.interrupted();
+  add_trace(writers, trace_);
   auto given = answer(engine_, conversation_, turn_, writers, held_);
   view.finish();
   if (!given.ok()) {

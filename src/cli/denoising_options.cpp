@@ -54,6 +54,8 @@ void DenoisingOptions::add(CLI::App& command) {
   flag("--answer-stop", answer_stop_, "The stop rules look at the answer only, not at what follows its end");
   flag("--tail-drop", tail_drop_, "What follows a frozen end of the answer is frozen too");
   flag("--repair", repair_, "One more pass reads the finished text and may correct it");
+  number("--causal-check", causal_check_, "P",
+         "The causal reader corrects the text where it gives another token at least probability P");
   number("--repeat-guard", repeat_guard_, "N", "The answer ends where a token stands N times in a row");
 }
 
@@ -107,6 +109,7 @@ Result<Denoising> DenoisingOptions::over(Denoising d) const {
   d.answer_stop = answer_stop_;
   d.tail_drop = tail_drop_;
   d.repair = repair_;
+  if (causal_check_) d.causal_check = CausalCheck{*causal_check_};
   d.repeat_guard = repeat_guard_.value_or(0);
   WEIR_RETURN_IF_ERROR(validate(d));
   return d;

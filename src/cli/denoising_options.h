@@ -37,7 +37,7 @@ class DenoisingOptions {
   std::optional<float> t_max_, t_min_, entropy_bound_, stop_entropy_;
 
   std::optional<int64_t> soft_top_k_, freeze_, row_bucket_, step_cap_, repeat_guard_, late_after_;
-  std::optional<float> accept_probability_, late_probability_, refresh_share_, gap_stop_;
+  std::optional<float> accept_probability_, late_probability_, refresh_share_, gap_stop_, causal_check_;
   bool greedy_accept_ = false, compact_ = false, thaw_ = false, flush_ = false, repair_ = false;
   bool answer_stop_ = false, tail_drop_ = false;
 };

@@ -107,13 +107,20 @@ Result<std::unique_ptr<Generator>> load_generator(Checkpoint checkpoint, std::un
 
 }  // namespace
 
-Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend, int64_t parallel) {
+Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend,
+                           const EngineOptions& options) {
   if (model.model.starts_with(kSyntheticPrefix)) {
     return Error{Code::kUnsupported, "a synthetic model has no tokenizer and nothing to say",
                  "synthetic models are for weir inspect and weir bench"};
   }
   auto pool = std::make_unique<ThreadPool>(backend.chosen_threads());
   WEIR_TRY(std::unique_ptr<Steps> steps, make_steps(backend, *pool));
+  TimedSteps* timed = nullptr;
+  if (options.timed) {
+    auto watched = std::make_unique<TimedSteps>(std::move(steps));
+    timed = watched.get();
+    steps = std::move(watched);
+  }
   WEIR_TRY(std::string folder, model_folder(model.model));
   WEIR_TRY(Checkpoint checkpoint, Checkpoint::open(folder));
   WEIR_TRY(Tokenizer tokenizer, Tokenizer::load(folder + "/tokenizer.json"));
@@ -122,10 +129,17 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   const uint64_t bytes = checkpoint.total_bytes();
   const bool diffusion = diffusion_gemma::is_diffusion_gemma(checkpoint);
   const ChatLayout layout = diffusion ? ChatLayout::kGemma : ChatLayout::kQwen;
-  WEIR_TRY(auto generator, load_generator(std::move(checkpoint), std::move(steps), backend, parallel));
+  WEIR_TRY(auto generator,
+           load_generator(std::move(checkpoint), std::move(steps), backend, options.parallel));
   WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, layout, generator->vocabulary(), folder));
-  return Engine{std::move(folder),    bytes, std::move(tokenizer), std::move(defaults), std::move(pool),
-                std::move(generator), layout};
+  return Engine{std::move(folder),
+                bytes,
+                std::move(tokenizer),
+                std::move(defaults),
+                std::move(pool),
+                std::move(generator),
+                layout,
+                timed};
 }
 
 }  // namespace weir::cli

@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "generate/defaults.h"
 #include "generate/generator.h"
+#include "kernels/observe/timed_steps.h"
 #include "kernels/steps.h"
 #include "models/diffusion_gemma/model.h"
 #include "models/qwen/model.h"
@@ -27,6 +28,12 @@ struct Engine {
   std::unique_ptr<ThreadPool> pool;  // the model's steps run on it
   std::unique_ptr<Generator> generator;
   ChatLayout layout = ChatLayout::kQwen;
+  TimedSteps* timed = nullptr;  // the generator's steps, when they were to be timed
+};
+
+struct EngineOptions {
+  int64_t parallel = 1;  // answers that will be generated together
+  bool timed = false;    // measure each step; passes take longer
 };
 
 // The backend that the flags ask for. The pool must outlive the steps.
@@ -41,8 +48,8 @@ Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint 
                                                                      const BackendOptions& options,
                                                                      int64_t canvases = 1);
 
-// Finds the model, then reads tokenizer, defaults and weights. Up to `parallel` answers will be generated
-// together.
-Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend, int64_t parallel = 1);
+// Finds the model, then reads tokenizer, defaults and weights.
+Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& backend,
+                           const EngineOptions& options = {});
 
 }  // namespace weir::cli

@@ -43,7 +43,8 @@ void ProgressBar::update(uint64_t done, uint64_t total) {
   drawn_ = now;
   shown_ = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  tell(fmt::format("{}{}", kEraseLine, progress_line(label_, done, total, seconds, terminal_columns() - 1)));
+  tell(fmt::format("{}{}", kEraseLine,
+                   progress_line(label_, done, total, seconds, terminal_size().columns - 1)));
 }
 
 }  // namespace weir::cli

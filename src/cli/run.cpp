@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/answer.h"
@@ -30,6 +31,7 @@ struct Options {
   bool think = true;
   bool json = false;
   bool stats = false;
+  std::string trace;
 };
 
 Report answer_json(const Answer& answer, const TurnOptions& turn, const Speed& speed) {
@@ -39,6 +41,9 @@ Report answer_json(const Answer& answer, const TurnOptions& turn, const Speed& s
           {"seed", turn.sampling.seed},
           {"prompt_tokens", answer.statistics.prompt_tokens},
           {"generated_tokens", answer.statistics.generated_tokens},
+          {"denoising_passes", answer.statistics.denoising_passes},
+          {"canvases", answer.statistics.canvases},
+          {"canvas_rows", answer.statistics.canvas_rows},
           {"speed", speed_json(speed)}};
 }
 
@@ -48,17 +53,20 @@ Result<int> run(const Options& options) {
     return Error{Code::kInvalidArgument, "the prompt is empty",
                  "put the question behind `weir run`, or - to read it from stdin"};
   }
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.timed = !options.trace.empty()}));
   WEIR_TRY(const TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
 
   const InterruptScope interrupt;
-  TurnView view;
+  WEIR_TRY(std::optional<CanvasTrace> trace, open_trace(options.trace, engine));
+  TurnView view(engine.tokenizer);
   TurnWriters writers = options.json ? TurnWriters{} : view.writers();
   writers.interrupted = &interrupt.interrupted();
+  add_trace(writers, trace);
   HeldSequence held;
   WEIR_TRY(const Answer given, answer(engine, ask(options.system, prompt), turn, writers, held));
   if (!options.json) view.finish();
   explain_finish(given, turn, engine);
+  if (trace) WEIR_RETURN_IF_ERROR(trace->finish());
 
   Bandwidth machine;
   if (options.stats) {
@@ -82,6 +90,8 @@ Verb add_run(CLI::App& app) {
   command->add_flag("--json", options->json, "One JSON object instead of streamed text");
   command->add_flag("--stats", options->stats,
                     "Measure the machine and show how fast the answer came, on stderr");
+  command->add_option("--trace", options->trace, "Write each denoising step to FILE as a line of JSON")
+      ->type_name("FILE");
   options->model.add(*command);
   options->sampling.add(*command);
   options->denoising.add(*command);

@@ -40,7 +40,12 @@ std::string speed_text(const Speed& speed, const GenerationStatistics& s) {
     text += fmt::format(", {:.1f} % of the {:.1f} GB/s that this machine reads", speed.share * 100,
                         speed.measured_gigabytes_per_second);
   }
-  return text + "\n";
+  text += "\n";
+  if (s.canvases == 0) return text;
+  return text +
+         fmt::format("{} canvases, {:.1f} passes each; {:.1f} rows forwarded per token\n", s.canvases,
+                     ratio(static_cast<double>(s.denoising_passes), static_cast<double>(s.canvases)),
+                     ratio(static_cast<double>(s.canvas_rows), static_cast<double>(s.generated_tokens)));
 }
 
 Report speed_json(const Speed& speed) {

@@ -16,10 +16,10 @@ bool has_colour(std::FILE* stream) {
   return is_terminal(stream) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
 }
 
-int terminal_columns() {
+TerminalSize terminal_size() {
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {size.ws_col, size.ws_row};
 }
 
 std::string dimmed(std::FILE* stream, std::string_view text) {

@@ -12,7 +12,12 @@ bool is_terminal(std::FILE* stream);
 // On a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is "dumb".
 bool has_colour(std::FILE* stream);
 
-int terminal_columns();  // of stderr; 80 when unknown
+struct TerminalSize {
+  int columns = 80;
+  int rows = 24;
+};
+
+TerminalSize terminal_size();  // of stderr; the defaults when unknown
 
 // `text` in grey where the stream shows colour.
 std::string dimmed(std::FILE* stream, std::string_view text);

@@ -10,6 +10,9 @@ TurnWriters TurnView::writers() {
   TurnWriters writers;
   writers.thinking = [this](std::string_view text) { return write_thinking(text); };
   writers.content = [this](std::string_view text) { return write_content(text); };
+  if (is_terminal(stderr) && is_terminal(stdout)) {
+    writers.canvas = [this](const CanvasFrame& frame) { canvas_.show(frame); };
+  }
   return writers;
 }
 
@@ -27,6 +30,7 @@ bool TurnView::write_content(std::string_view text) {
 }
 
 void TurnView::finish() {
+  canvas_.erase();
   if (thinking_open_) write(stderr, "\n");
   if (line_open_) write(stdout, "\n");
   thinking_open_ = line_open_ = false;

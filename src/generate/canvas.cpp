@@ -18,7 +18,10 @@ bool is_end(const std::vector<int32_t>& end_tokens, int32_t token) {
 
 Canvas::Canvas(const Denoising& denoising, int64_t length, std::vector<int32_t> end_tokens,
                std::unique_ptr<CanvasDraws> draws)
-    : denoising_(denoising), end_tokens_(std::move(end_tokens)), draws_(std::move(draws)) {
+    : denoising_(denoising),
+      end_tokens_(std::move(end_tokens)),
+      draws_(std::move(draws)),
+      limit_(most_passes()) {
   const auto count = static_cast<size_t>(length);
   for (int64_t i = 0; i < length; ++i) tokens_.push_back(draws_->initial(i));
   best_.assign(count, -1);
@@ -36,7 +39,7 @@ float Canvas::temperature() const {
   return denoising_.temperature(std::min(passes_, denoising_.steps - 1));
 }
 
-int64_t Canvas::last_pass() const {
+int64_t Canvas::most_passes() const {
   return denoising_.cap ? std::min(denoising_.cap->steps, denoising_.steps) : denoising_.steps;
 }
 
@@ -65,7 +68,7 @@ void Canvas::absorb(std::span<const Belief> beliefs) {
   } else if (is_finished()) {
     if (denoising_.repair) close();
     done_ = !denoising_.repair;
-  } else if (denoising_.cap && denoising_.cap->flush && passes_ + 1 == last_pass()) {
+  } else if (denoising_.cap && denoising_.cap->flush && passes_ + 1 == limit_) {
     close();
   }
   if (!done_) plan();
@@ -131,7 +134,7 @@ void Canvas::drop_tail() {
 }
 
 bool Canvas::is_finished() const {
-  if (passes_ >= last_pass()) return true;
+  if (passes_ >= limit_) return true;
   const int64_t count = positions_that_count();
   const auto end = frozen_.begin() + static_cast<std::ptrdiff_t>(count);
   if (std::find(frozen_.begin(), end, uint8_t{0}) == end) return true;
@@ -157,6 +160,20 @@ void Canvas::close() {
   closing_ = true;
   tokens_ = best_;
   std::fill(frozen_.begin(), frozen_.end(), uint8_t{0});
+}
+
+void Canvas::settle(int64_t count, int32_t token) {
+  best_[static_cast<size_t>(count)] = token;
+  tokens_ = best_;
+  std::fill(frozen_.begin(), frozen_.end(), uint8_t{0});
+  std::fill(accepted_in_a_row_.begin(), accepted_in_a_row_.end(), 0);
+  for (size_t slot = 0; slot <= static_cast<size_t>(count); ++slot) freeze(slot);
+  closing_ = false;
+  unchanged_ = 0;
+  limit_ = passes_ + most_passes();
+  changed_since_full_pass_ = length();
+  done_ = is_finished();
+  if (!done_) plan();
 }
 
 bool Canvas::wants_full_pass() const {

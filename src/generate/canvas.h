@@ -34,12 +34,17 @@ class Canvas {
   float temperature() const;
   DrawKey draw(int32_t slot) const { return draws_->key(passes_, slot); }
   // How many tokens the next pass's expected embeddings are made of; 0 where no pass follows to read them.
-  int32_t soft_tokens() const { return closing_ || passes_ + 1 >= last_pass() ? 0 : denoising_.soft_tokens; }
+  int32_t soft_tokens() const { return closing_ || passes_ + 1 >= limit_ ? 0 : denoising_.soft_tokens; }
 
   // Takes the pass's beliefs, one for each asked slot.
   void absorb(std::span<const Belief> beliefs);
 
   bool done() const { return done_; }
+
+  // The first `count` positions are right, and the next one is to hold `token`: all of them are frozen.
+  // Denoising goes on with the others.
+  void settle(int64_t count, int32_t token);
+
   // The text as of the last pass: the best token of each position, or the one that it is frozen with.
   std::span<const int32_t> best() const { return best_; }
   // Its length with the first end token; the whole length without one.
@@ -51,7 +56,7 @@ class Canvas {
  private:
   bool is_frozen(size_t slot) const { return frozen_[slot] != 0; }
   int64_t positions_that_count() const { return denoising_.answer_stop ? answer_length() : length(); }
-  int64_t last_pass() const;
+  int64_t most_passes() const;
 
   void take_beliefs(std::span<const Belief> beliefs);
   void take_belief(size_t slot, const Belief& belief);
@@ -71,6 +76,7 @@ class Canvas {
 
   int64_t passes_ = 0;
   bool done_ = false;
+  int64_t limit_;          // passes after which the canvas is done at the latest
   bool closing_ = false;   // one pass is left, over the finished text
   int64_t unchanged_ = 0;  // passes in a row that left the best tokens, where they count, as they were
   int64_t changed_since_full_pass_ = 0;

@@ -49,6 +49,10 @@ Status validate(const Denoising& d) {
   if (d.cap) WEIR_RETURN_IF_ERROR(in_range("the step cap", static_cast<double>(d.cap->steps), 2, kMost));
   if (d.gap_stop)
     WEIR_RETURN_IF_ERROR(in_range("the gap to stop at", static_cast<double>(d.gap_stop->gap), 0, 1));
+  if (d.causal_check) {
+    WEIR_RETURN_IF_ERROR(
+        in_range("the causal check's probability", static_cast<double>(d.causal_check->sure), 0, 1));
+  }
   if (d.repeat_guard != 0) {
     WEIR_RETURN_IF_ERROR(in_range("the repeat guard", static_cast<double>(d.repeat_guard), 2, kMost));
   }

@@ -60,6 +60,13 @@ struct GapStop {
   float gap = 0.9f;
 };
 
+// The finished text is read once more by the same weights as a causal model, which a canvas needs for its
+// keys and values anyway. The first position where that reader gives another token at least the probability
+// `sure` takes its token; it and all before it are frozen, and denoising goes on with the rest.
+struct CausalCheck {
+  float sure = 0.8f;
+};
+
 struct Denoising {
   // The reference's settings, from generation_config.json.
   int64_t steps = 48;
@@ -80,8 +87,7 @@ struct Denoising {
   bool tail_drop = false;    // positions behind a frozen end token are frozen as they are
   bool repair = false;       // one more pass over the finished canvas, whose best tokens are committed
   int64_t repeat_guard = 0;  // the answer ends where a token stands this many times in a row; 0: never
-  bool causal_check =
-      false;  // the causal model reads the draft: what it agrees with is committed, see diffusion.h
+  std::optional<CausalCheck> causal_check;
 
   // The temperature of a step, from 0: t_min + (t_max - t_min) * (steps - step) / steps.
   float temperature(int64_t step) const {

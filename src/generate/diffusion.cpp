@@ -111,22 +111,27 @@ Result<bool> DiffusionGeneration::step() {
 
 // Tokens that the sequence does not hold yet.
 std::span<const int32_t> DiffusionGeneration::pending() const {
+  if (!draft_.empty()) return draft_;
   return std::span(tokens_).subspan(static_cast<size_t>(state_.position));
 }
 
 // Rows of the next pass when it may have `most`.
 int64_t DiffusionGeneration::rows_wanted(int64_t most) const {
   const auto causal = static_cast<int64_t>(pending().size());
+  if (!draft_.empty()) return causal;
   const int64_t canvas = canvas_ ? static_cast<int64_t>(canvas_->slots().size()) : model_.config().canvas;
   return causal + canvas <= most ? causal + canvas : std::min(causal, most);
 }
 
 void DiffusionGeneration::add_causal(PassRows& pass, int64_t most) {
   const std::span<const int32_t> tokens = pending();
-  const auto wanted = static_cast<int64_t>(tokens.size());
-  causal_rows_ = std::min(wanted, most);
+  causal_rows_ = std::min(static_cast<int64_t>(tokens.size()), most);
   canvas_rows_ = rows_wanted(most) - causal_rows_;
-  if (causal_rows_ > 0) pass.add_causal(state_, tokens.first(static_cast<size_t>(causal_rows_)));
+  first_inquiry_ = pass.inquiries();
+  if (causal_rows_ > 0) {
+    pass.add_causal(state_, tokens.first(static_cast<size_t>(causal_rows_)), !draft_.empty());
+  }
+  inquiries_ = pass.inquiries() - first_inquiry_;
 }
 
 void DiffusionGeneration::add_canvas(PassRows& pass) {
@@ -143,21 +148,54 @@ void DiffusionGeneration::add_canvas(PassRows& pass) {
 }
 
 void DiffusionGeneration::absorb(std::span<const Belief> beliefs, double seconds, int64_t rows) {
-  account(seconds / static_cast<double>(rows));
+  account(seconds, rows);
+  if (!draft_.empty()) return take_check(beliefs.subspan(first_inquiry_, inquiries_));
   if (canvas_rows_ == 0) return;
   canvas_->absorb(beliefs.subspan(first_inquiry_, inquiries_));
   show(seconds);
-  if (canvas_->done()) commit();
+  if (!canvas_->done()) return;
+  if (denoising_.causal_check) {
+    begin_check();
+  } else {
+    commit();
+  }
 }
 
-// A pass's time is shared out over its rows.
-void DiffusionGeneration::account(double seconds_per_row) {
-  const bool in_prompt = state_.position <= static_cast<int64_t>(prompt_tokens_);
+// The last committed token is read again, as what follows it is the canvas's first token.
+void DiffusionGeneration::begin_check() {
+  const auto answer = canvas_->best().first(static_cast<size_t>(canvas_->answer_length()));
+  draft_.assign(1, tokens_.back());
+  draft_.insert(draft_.end(), answer.begin(), answer.end() - 1);
+  WEIR_CHECK(model_.cut(state_, static_cast<int64_t>(tokens_.size()) - 1));
+}
+
+// beliefs[i] is about position i of the canvas.
+void DiffusionGeneration::take_check(std::span<const Belief> beliefs) {
+  draft_.clear();
+  const std::span<const int32_t> block = canvas_->best();
+  for (size_t i = 0; i < beliefs.size(); ++i) {
+    const Belief& b = beliefs[i];
+    if (b.best == block[i] || b.best_probability < denoising_.causal_check->sure) continue;
+    WEIR_CHECK(model_.cut(state_, static_cast<int64_t>(tokens_.size())));
+    canvas_->settle(static_cast<int64_t>(i), b.best);
+    if (canvas_->done()) commit();
+    return;
+  }
+  commit();
+}
+
+// A pass's time and the weights that it read are shared out over its rows.
+void DiffusionGeneration::account(double seconds, int64_t rows) {
+  const double seconds_per_row = seconds / static_cast<double>(rows);
+  const bool in_prompt = draft_.empty() && state_.position <= static_cast<int64_t>(prompt_tokens_);
   (in_prompt ? statistics_.prefill_seconds : statistics_.decode_seconds) +=
       seconds_per_row * static_cast<double>(causal_rows_);
   statistics_.decode_seconds += seconds_per_row * static_cast<double>(canvas_rows_);
-  statistics_.denoising_passes += canvas_rows_ > 0 ? 1 : 0;
-  statistics_.canvas_rows += canvas_rows_;
+  const int64_t checked_rows = draft_.empty() ? 0 : causal_rows_;
+  statistics_.denoising_passes += canvas_rows_ + checked_rows > 0 ? 1 : 0;
+  statistics_.canvas_rows += canvas_rows_ + checked_rows;
+  statistics_.bytes_moved += model_.bytes_per_pass() * static_cast<uint64_t>(canvas_rows_ + checked_rows) /
+                             static_cast<uint64_t>(rows);
   if (in_prompt && causal_rows_ > 0 && callbacks_.prompt) {
     callbacks_.prompt(static_cast<uint64_t>(state_.position), prompt_tokens_);
   }
@@ -216,6 +254,9 @@ void DiffusionGeneration::end(FinishReason reason) {
   if (stop_.matched()) finish_ = FinishReason::kStopString;
   text_ += text;
   if (!text.empty() && callbacks_.piece) callbacks_.piece({std::nullopt, text, nullptr});
+  // A checked canvas has been read to its end; the answer may have ended before.
+  const auto kept = static_cast<int64_t>(tokens_.size());
+  if (state_.position > kept) WEIR_CHECK(model_.cut(state_, kept));
 }
 
 void DiffusionGeneration::fail() {

@@ -69,8 +69,10 @@ class DiffusionGeneration final : public Generation {
   void add_causal(PassRows& pass, int64_t most);
   void add_canvas(PassRows& pass);
   void absorb(std::span<const Belief> beliefs, double seconds, int64_t rows);
-  void account(double seconds_per_row);
+  void account(double seconds, int64_t rows);
   void show(double seconds);
+  void begin_check();
+  void take_check(std::span<const Belief> beliefs);
   void commit();
   void accept(int32_t token);
   bool repeats(std::span<const int32_t> block, size_t i) const;
@@ -87,6 +89,8 @@ class DiffusionGeneration final : public Generation {
   SequenceState state_;          // after the first state_.position tokens
   std::optional<CanvasState> canvas_state_;
   std::optional<Canvas> canvas_;
+  std::vector<int32_t> draft_;  // what the causal check reads: the last committed token and a finished canvas
+
   // Of this generation in the present pass.
   int64_t causal_rows_ = 0, canvas_rows_ = 0;
   size_t first_inquiry_ = 0, inquiries_ = 0;

@@ -11,8 +11,13 @@ namespace weir {
 
 class PassRows {
  public:
-  // Tokens that `state` takes in. All causal rows are added before the first canvas.
-  void add_causal(SequenceState& state, std::span<const int32_t> tokens) {
+  // Tokens that `state` takes in, with beliefs about what follows each of them if `asked`. All causal rows
+  // are added before the first canvas.
+  void add_causal(SequenceState& state, std::span<const int32_t> tokens, bool asked) {
+    for (int64_t r = 0; asked && r < static_cast<int64_t>(tokens.size()); ++r) {
+      inquiries_.push_back(
+          {.row = static_cast<int32_t>(rows() + r), .temperature = 1, .draw = {}, .soft_tokens = 0});
+    }
     segments_.push_back({&state, rows(), static_cast<int64_t>(tokens.size())});
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   }
