@@ -6,7 +6,8 @@ foreach(program check bench)
   target_include_directories(weir_device_${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(weir_device_${program} PRIVATE weir_models)
 endforeach()
-target_sources(weir_device_check PRIVATE device/check_models.cpp device/check_sequences.cpp
+target_link_libraries(weir_device_check PRIVATE weir_generate)
+target_sources(weir_device_check PRIVATE device/check_choices.cpp device/check_models.cpp device/check_sequences.cpp
                                          device/check_steps.cpp device/comparison.cpp)
 target_sources(weir_device_bench PRIVATE device/launch_floor.cu device/step_bench.cpp)
 weir_cuda_target(weir_device_bench)

@@ -1,5 +1,5 @@
-// weir_device_bench [layers] [long context] [once]: speed on synthetic weights of the true shapes. With a
-// third argument each kind of pass runs once, for a profiler.
+// weir_device_bench [layers] [long context] [all|decode|once]: speed on synthetic weights of the true shapes.
+// `decode` leaves prefill out; with `once` each kind of pass runs once, for a profiler.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@
 #include "device/random_weights.h"
 #include "device/step_bench.h"
 #include "kernels/cuda/cuda_steps.h"
-#include "models/qwen/forward.h"
+#include "models/qwen/model.h"
 
 namespace weir::bench {
 namespace {
@@ -53,6 +53,8 @@ std::vector<int32_t> random_tokens(int64_t count, int64_t vocabulary) {
 }
 
 struct Session {
+  static constexpr int64_t kTokens = 64;
+
   qwen::Model& model;
   double peak;
 
@@ -88,40 +90,57 @@ struct Session {
       const int64_t count = std::min(model.max_rows(), depth - at);
       if (!run(state, std::span(tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(count)))) return;
     }
-    constexpr int64_t kTokens = 64;
     const int64_t page = kKvPage;
     // Pages for everything that follows, so that one recorded graph serves all of it.
     for (KvCache& cache : state.kv) {
-      while (static_cast<int64_t>(cache.pages.size()) * page < depth + (rounds + 2) * (kTokens + 16) + page) {
+      while (static_cast<int64_t>(cache.pages.size()) * page <
+             depth + (rounds + 2) * (3 * kTokens + 16) + page) {
         cache.pages.push_back(std::move(*model.steps().allocate(model.steps().kv_page_bytes(attention()))));
       }
     }
-    auto workspace = qwen::Workspace::make(model.steps(), model.config(), 1, 1);
-    std::vector<double> on_device, by_host;
+    std::vector<double> greedy, sampled, truncated, by_host;
     for (int round = 0; round <= rounds; ++round) {
-      const std::vector<int32_t> token{5}, wanted{0};
-      const Segment segment{&state, 0, 1};
-      const qwen::Pass pass = workspace->pass(1, 1);
-      qwen::forward(model.steps(), model.weights(), model.config().norm_epsilon,
-                    {token, {&segment, 1}, wanted}, pass);
-      if (const Status status = model.steps().finish(); !status.ok())
-        return void(std::printf("%s\n", status.error().message.c_str()));
-      double start = now();
-      const auto chosen = continue_greedily(model.steps(), pass.logits, kTokens + 1);
-      if (!chosen.ok()) return void(std::printf("decode failed: %s\n", chosen.error().message.c_str()));
-      if (round > 0) on_device.push_back((now() - start) / kTokens);
-      state.position += kTokens + 1;
-      start = now();
-      for (int i = 0; i < 8; ++i) run(state, token);
-      if (round > 0) by_host.push_back((now() - start) / 8);
+      ChoiceRules rules;
+      rules.vocabulary = model.config().vocabulary;
+      sampled.push_back(choose(state, rules));
+      rules.top_k = 20;
+      rules.top_p = 0.95f;
+      truncated.push_back(choose(state, rules));
+      rules.temperature = 0;
+      greedy.push_back(choose(state, rules));
+      const double start = now();
+      for (int i = 0; i < 8; ++i) run(state, std::vector<int32_t>{5});
+      by_host.push_back((now() - start) / 8);
     }
-    const double seconds = median(on_device), bytes = static_cast<double>(model.bytes_per_token(depth));
+    for (auto* seconds : {&greedy, &sampled, &truncated, &by_host}) seconds->erase(seconds->begin());
+    const double seconds = median(greedy), bytes = static_cast<double>(model.bytes_per_token(depth));
     const CudaReport report = cuda_report(model.steps());
     std::printf(
-        "decode at %6ld: %8.1f us  %7.1f tokens/s  %6.0f GB/s  %4.1f %% of copy peak; by host %8.1f us; "
-        "%zu launches a token, %zu graphs\n",
+        "decode at %6ld: %8.1f us  %7.1f tokens/s  %6.0f GB/s  %4.1f %% of copy peak; sampled %8.1f us, "
+        "top-k "
+        "and top-p %8.1f us, logits to the host %8.1f us; %zu launches a token, %zu graphs\n",
         depth, 1e6 * seconds, 1 / seconds, bytes / seconds * 1e-9, 100 * bytes / seconds / peak,
-        1e6 * median(by_host), report.launches_per_token, report.graphs);
+        1e6 * median(sampled), 1e6 * median(truncated), 1e6 * median(by_host), report.launches_per_token,
+        report.graphs);
+  }
+
+  // Seconds a token, each chosen on the device and fed back there; the host reads one step behind.
+  double choose(SequenceState& state, const ChoiceRules& rules) {
+    const std::vector<int32_t> token{5}, wanted{0};
+    const Segment segment{&state, 0, 1};
+    auto chooser = model.steps().make_chooser(rules, token);
+    if (!chooser.ok() || *chooser == nullptr) return std::printf("no choice on the device\n"), 0;
+    Batch batch{token, {&segment, 1}, wanted};
+    double start = 0;
+    for (int i = 0; i <= kTokens; ++i) {
+      if (const Status status = model.queue(batch, **chooser); !status.ok())
+        return std::printf("decode failed: %s\n", status.error().message.c_str()), 0;
+      batch.chosen = chooser->get();
+      if (i > 0 && !(*chooser)->take().ok()) return std::printf("decode failed\n"), 0;
+      if (i == 0) start = now();
+    }
+    if (!(*chooser)->take().ok()) return 0;
+    return (now() - start) / kTokens;
   }
 
   // One token after a prefill of `depth`, for a profiler.
@@ -160,7 +179,7 @@ struct Session {
   }
 };
 
-int run(int64_t layers, int64_t long_context, bool only_once) {
+int run(int64_t layers, int64_t long_context, const std::string& what) {
   auto steps = make_cuda_steps(0);
   if (!steps.ok()) {
     std::printf("%s\n", steps.error().message.c_str());
@@ -168,7 +187,7 @@ int run(int64_t layers, int64_t long_context, bool only_once) {
   }
   const double peak = copy_peak();
   std::printf("%s, copy peak %.0f GB/s (read and written)\n", (*steps)->name().c_str(), peak * 1e-9);
-  if (!only_once) print_launch_floor();
+  if (what == "all") print_launch_floor();
   double start = now();
   auto checkpoint = synthetic_checkpoint("synthetic:qwen3.6-35b-a3b,layers=" + std::to_string(layers));
   if (!checkpoint.ok()) return std::printf("%s\n", checkpoint.error().message.c_str()), 1;
@@ -182,19 +201,21 @@ int run(int64_t layers, int64_t long_context, bool only_once) {
   std::printf("loaded in %.1f s\n", now() - start);
 
   Session session{**model, peak};
-  if (only_once) {
+  if (what == "once") {
     session.prefill(4096, 0);
     session.once(512);
     return 0;
   }
   session.decode(0, 5);
   session.steps(256, 1, 20);
-  session.prefill(512, 3);
-  session.prefill(4096, 3);
-  session.steps(0, 4096, 3);
-  session.steps(0, 512, 3);
+  if (what == "all") {
+    session.prefill(512, 3);
+    session.prefill(4096, 3);
+    session.steps(0, 4096, 3);
+    session.steps(0, 512, 3);
+  }
   if (long_context > 0) {
-    session.prefill(long_context, 0);
+    if (what == "all") session.prefill(long_context, 0);
     session.decode(long_context, 3);
     session.steps(long_context, 1, 10);
   }
@@ -207,5 +228,5 @@ int run(int64_t layers, int64_t long_context, bool only_once) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return weir::bench::run(argc > 1 ? std::atol(argv[1]) : 40, argc > 2 ? std::atol(argv[2]) : 32768,
-                          argc > 3);
+                          argc > 3 ? argv[3] : "all");
 }

@@ -1,4 +1,5 @@
-// weir_device_check [steps|models|small]: is the CUDA backend right? Exit code 1 when anything is off.
+// weir_device_check [steps|choices|models|small]: is the CUDA backend right? Exit code 1 when anything is
+// off.
 #include <cstdio>
 #include <string>
 
@@ -16,8 +17,9 @@ int main(int argc, char** argv) {
   std::printf("%s\n", (*steps)->name().c_str());
   bench::Report report;
   const bench::CheckOptions options{.small_only = what == "small", .seeds = what == "small" ? 1 : 2};
-  if (what != "models") bench::check_steps(report, **steps, options);
-  if (what != "steps") bench::check_models(report, options);
+  if (what != "models" && what != "choices") bench::check_steps(report, **steps, options);
+  if (what != "models" && what != "steps") bench::check_choices(report, **steps);
+  if (what != "steps" && what != "choices") bench::check_models(report, options);
   std::printf("%d checks, %d failed\n", report.checks(), report.failures());
   return report.failures() == 0 ? 0 : 1;
 }

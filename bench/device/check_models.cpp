@@ -6,6 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "device/check.h"
+#include "device/choice_rules.h"
 #include "kernels/cuda/cuda_steps.h"
 #include "models/qwen/model.h"
 
@@ -119,7 +120,7 @@ int32_t argmax(std::span<const float> row) {
   return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-// Greedy, by the host or fed back on the device.
+// Greedy, by the host.
 Tokens greedy(Report& report, qwen::Model& model, const Tokens& prompt, size_t count) {
   const auto vocabulary = static_cast<size_t>(model.config().vocabulary);
   SequenceState state = std::move(*model.new_sequence());
@@ -134,6 +135,73 @@ Tokens greedy(Report& report, qwen::Model& model, const Tokens& prompt, size_t c
     next = {out.back()};
   }
   return out;
+}
+
+// Chosen and fed back on the device; the ids are read one step behind.
+Tokens answer_on_device(Report& report, qwen::Model& model, const Tokens& prompt, size_t count,
+                        const Sampling& sampling) {
+  SequenceState state = std::move(*model.new_sequence());
+  auto chooser = model.steps().make_chooser(rules_of(sampling, model.config().vocabulary), prompt);
+  if (!chooser.ok() || *chooser == nullptr) return report.fail("make_chooser", "there is none"), Tokens();
+  const int32_t last = static_cast<int32_t>(prompt.size()) - 1, first = 0;
+  const Segment all{&state, 0, static_cast<int64_t>(prompt.size())}, one{&state, 0, 1};
+  Status status = model.queue({prompt, {&all, 1}, {&last, 1}}, **chooser);
+  Tokens out;
+  while (status.ok() && out.size() < count) {
+    status = model.queue({{&first, 1}, {&one, 1}, {&first, 1}, chooser->get()}, **chooser);
+    const auto token = (*chooser)->take();
+    if (!token.ok()) return report.fail("take", token.error().message), out;
+    out.push_back(*token);
+    if (out.back() == 1357 || out.back() == 1355) break;
+  }
+  return out;
+}
+
+// By the host's sampler, from the device's logits.
+Tokens answer_by_host(Report& report, qwen::Model& model, const Tokens& prompt, size_t count,
+                      const Sampling& sampling) {
+  const int64_t vocabulary = model.config().vocabulary;
+  SequenceState state = std::move(*model.new_sequence());
+  Sampler sampler(sampling, vocabulary);
+  sampler.add_prompt(prompt);
+  Tokens out, next = prompt;
+  while (out.size() < count) {
+    const int32_t last = static_cast<int32_t>(next.size()) - 1;
+    const Segment segment{&state, 0, static_cast<int64_t>(next.size())};
+    auto logits = model.run({next, {&segment, 1}, {&last, 1}});
+    if (!logits.ok()) return report.fail("sampling by the host", logits.error().message), out;
+    Draw draw;
+    draw.step = static_cast<uint32_t>(prompt.size() + out.size());
+    const auto sampled = sampler.sample(logits->first(static_cast<size_t>(vocabulary)), draw);
+    if (!sampled.ok()) return report.fail("sampling by the host", sampled.error().message), out;
+    out.push_back(sampled->token);
+    sampler.add_generated(sampled->token);
+    if (out.back() == 1357 || out.back() == 1355) break;
+    next = {out.back()};
+  }
+  return out;
+}
+
+void check_answers(Report& report, qwen::Model& model, const Golden& golden, int prompts) {
+  int greedy_differ = 0, sampled_differ = 0, repeated_differ = 0;
+  for (int k = 0; k < prompts; ++k) {
+    const Tokens prompt = golden.read<int32_t>("prompt." + std::to_string(k));
+    Sampling sampling;
+    sampling.temperature = 0;
+    greedy_differ +=
+        answer_on_device(report, model, prompt, 128, sampling) != greedy(report, model, prompt, 128);
+    sampling.temperature = 1.5f;
+    sampling.seed = static_cast<uint64_t>(k);
+    if (k % 2 == 0) sampling.top_p = 0.9f;
+    if (k % 3 == 0) sampling.top_k = 40;
+    if (k % 4 == 0) sampling.repetition_penalty = 1.2f;
+    const Tokens answer = answer_on_device(report, model, prompt, 100, sampling);
+    sampled_differ += answer != answer_by_host(report, model, prompt, 100, sampling);
+    repeated_differ += answer != answer_on_device(report, model, prompt, 100, sampling);
+  }
+  report.add("pocket greedy answers by the device that differ from the host's", greedy_differ, 0);
+  report.add("pocket sampled answers by the device that differ from the host's", sampled_differ, 0);
+  report.add("pocket sampled answers that differ when repeated", repeated_differ, 0);
 }
 
 void check_pocket(Report& report, int prompts) {
@@ -159,6 +227,7 @@ void check_pocket(Report& report, int prompts) {
   }
   std::printf("pocket greedy equal to the golden: %d of %d\n", equal, prompts);
   report.add("pocket greedy answers that differ", prompts - equal, 2);
+  check_answers(report, *model, golden, prompts);
 }
 
 // Bit for bit: cuts at multiples of 64, single rows against passes of up to eight, neighbours, repetition.

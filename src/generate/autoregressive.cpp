@@ -13,6 +13,23 @@ int64_t vocabulary_of(const qwen::Model& model, const Tokenizer& tokenizer) {
   return std::min<int64_t>(model.config().vocabulary, tokenizer.vocab_size());
 }
 
+ChoiceRules rules_of(const GenerationRequest& request, int64_t vocabulary) {
+  const Sampling& s = request.sampling;
+  ChoiceRules rules;
+  rules.vocabulary = vocabulary;
+  rules.temperature = s.temperature;
+  rules.top_k = s.top_k;
+  rules.top_p = s.top_p;
+  rules.min_p = s.min_p;
+  rules.presence_penalty = s.presence_penalty;
+  rules.frequency_penalty = s.frequency_penalty;
+  rules.repetition_penalty = s.repetition_penalty;
+  rules.logit_bias = s.logit_bias;
+  rules.seed = s.seed;
+  rules.sequence = request.sequence;
+  return rules;
+}
+
 bool is_reusable(const HeldSequence& held, const std::vector<int32_t>& prompt) {
   return !held.tokens.empty() && held.tokens.size() < prompt.size() &&
          std::equal(held.tokens.begin(), held.tokens.end(), prompt.begin());
@@ -40,13 +57,19 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
     sequence = {};
     WEIR_TRY(sequence.state, model.new_sequence());
   }
-  return std::unique_ptr<Generation>(new AutoregressiveGeneration(
-      model, tokenizer, std::move(request), std::move(callbacks), std::move(sequence.state)));
+  std::unique_ptr<TokenChooser> chooser;
+  if (!request.top_logprobs) {
+    const ChoiceRules rules = rules_of(request, vocabulary_of(model, tokenizer));
+    WEIR_TRY(chooser, model.steps().make_chooser(rules, request.prompt));
+  }
+  return std::unique_ptr<Generation>(
+      new AutoregressiveGeneration(model, tokenizer, std::move(request), std::move(callbacks),
+                                   std::move(sequence.state), std::move(chooser)));
 }
 
 AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tokenizer& tokenizer,
                                                    GenerationRequest request, GenerationCallbacks callbacks,
-                                                   SequenceState state)
+                                                   SequenceState state, std::unique_ptr<TokenChooser> chooser)
     : model_(model),
       request_(std::move(request)),
       callbacks_(std::move(callbacks)),
@@ -54,6 +77,7 @@ AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tok
       tokens_(std::move(request_.prompt)),
       state_(std::move(state)),
       sampler_(request_.sampling, vocabulary_of(model, tokenizer)),
+      chooser_(std::move(chooser)),
       decoder_(tokenizer, SpecialTokens::kSkip),
       stop_(request_.stop_strings),
       started_(Clock::now()) {
@@ -80,15 +104,12 @@ Status AutoregressiveGeneration::advance() {
   const auto begin = Clock::now();
   const bool in_prompt = statistics_.generated_tokens == 0;
   if (!in_prompt) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
-  WEIR_TRY(const auto logits, feed());
-  std::optional<Sampled> sampled;
-  if (!logits.empty()) {
-    WEIR_TRY(sampled, choose(logits));
-  }
+  WEIR_TRY(const auto sampled, chooser_ ? next_on_device() : next_on_host());
   const auto now = Clock::now();
   (in_prompt ? statistics_.prefill_seconds : statistics_.decode_seconds) += Seconds(now - begin).count();
   if (in_prompt && callbacks_.prompt) {
-    callbacks_.prompt(static_cast<uint64_t>(state_.position), prompt_tokens_);
+    callbacks_.prompt(std::min(static_cast<uint64_t>(state_.position), uint64_t{prompt_tokens_}),
+                      prompt_tokens_);
   }
   if (!sampled) return Ok{};
   if (in_prompt) statistics_.first_token_seconds = Seconds(now - started_).count();
@@ -97,17 +118,62 @@ Status AutoregressiveGeneration::advance() {
   return Ok{};
 }
 
-// Feeds the next chunk. The logits after the newest token, or none while others are left to feed.
-Result<std::span<const float>> AutoregressiveGeneration::feed() {
-  const auto tokens = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(state_.position));
-  const auto chunk = tokens.first(std::min(tokens.size(), static_cast<size_t>(request_.chunk)));
-  const auto last_row = static_cast<int32_t>(chunk.size()) - 1;
-  const Segment segment{&state_, 0, static_cast<int64_t>(chunk.size())};
-  Batch batch;
-  batch.tokens = chunk;
-  batch.segments = {&segment, 1};
-  if (chunk.size() == tokens.size()) batch.wanted = {&last_row, 1};
-  return model_.run(batch);
+// The next tokens to feed. Logits are wanted when they are the last ones.
+struct AutoregressiveGeneration::Chunk {
+  std::span<const int32_t> tokens;
+  Segment segment;
+  int32_t last_row = 0;
+  bool is_last = false;
+
+  Batch batch() const {
+    return {.tokens = tokens, .segments = {&segment, 1}, .wanted = {&last_row, is_last ? 1u : 0u}};
+  }
+};
+
+AutoregressiveGeneration::Chunk AutoregressiveGeneration::next_chunk() {
+  const auto left = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(state_.position));
+  Chunk chunk;
+  chunk.tokens = left.first(std::min(left.size(), static_cast<size_t>(request_.chunk)));
+  chunk.segment = {&state_, 0, static_cast<int64_t>(chunk.tokens.size())};
+  chunk.last_row = static_cast<int32_t>(chunk.tokens.size()) - 1;
+  chunk.is_last = chunk.tokens.size() == left.size();
+  return chunk;
+}
+
+// Feeds a chunk. The next token, or none while others are left to feed.
+Result<std::optional<Sampled>> AutoregressiveGeneration::next_on_host() {
+  const Chunk chunk = next_chunk();
+  WEIR_TRY(const auto logits, model_.run(chunk.batch()));
+  if (!chunk.is_last) return std::optional<Sampled>();
+  WEIR_TRY(Sampled sampled, choose(logits));
+  return std::optional(std::move(sampled));
+}
+
+// The same. A token's pass is queued before the token is waited for.
+Result<std::optional<Sampled>> AutoregressiveGeneration::next_on_device() {
+  if (state_.position < static_cast<int64_t>(tokens_.size())) {
+    const Chunk chunk = next_chunk();
+    if (!chunk.is_last) {
+      WEIR_RETURN_IF_ERROR(model_.run(chunk.batch()));
+      return std::optional<Sampled>();
+    }
+    WEIR_RETURN_IF_ERROR(model_.queue(chunk.batch(), *chooser_));
+  }
+  WEIR_RETURN_IF_ERROR(feed_chosen());
+  WEIR_TRY(const int32_t token, chooser_->take());
+  return std::optional(Sampled{token, std::nullopt});
+}
+
+// Queues the pass of the token that was chosen last and not taken yet, unless it is the last one allowed.
+Status AutoregressiveGeneration::feed_chosen() {
+  const auto with_it = static_cast<int64_t>(tokens_.size()) + 1;
+  const bool is_last = with_it - static_cast<int64_t>(prompt_tokens_) == request_.max_tokens;
+  if (is_last || with_it == request_.context) return Ok{};
+  constexpr int32_t kToken = 0, kRow = 0;
+  const Segment segment{&state_, 0, 1};
+  return model_.queue(
+      {.tokens = {&kToken, 1}, .segments = {&segment, 1}, .wanted = {&kRow, 1}, .chosen = chooser_.get()},
+      *chooser_);
 }
 
 Result<Sampled> AutoregressiveGeneration::choose(std::span<const float> logits) {
@@ -120,7 +186,10 @@ Result<Sampled> AutoregressiveGeneration::choose(std::span<const float> logits) 
 
 void AutoregressiveGeneration::accept(const Sampled& sampled) {
   const auto& ends = request_.end_tokens;
-  if (std::find(ends.begin(), ends.end(), sampled.token) != ends.end()) return end(FinishReason::kStop);
+  if (std::find(ends.begin(), ends.end(), sampled.token) != ends.end()) {
+    if (state_.position > static_cast<int64_t>(tokens_.size())) fed_end_ = sampled.token;
+    return end(FinishReason::kStop);
+  }
   tokens_.push_back(sampled.token);
   sampler_.add_generated(sampled.token);
   std::string text = stop_.feed(decoder_.push(sampled.token));
@@ -159,7 +228,10 @@ void AutoregressiveGeneration::report(const Piece& piece) {
 HeldSequence AutoregressiveGeneration::release() {
   if (!finished()) finish_ = FinishReason::kCancelled;
   HeldSequence held;
-  held.tokens.assign(tokens_.begin(), tokens_.begin() + state_.position);
+  chooser_.reset();  // waits for the pass under way
+  held.tokens = tokens_;
+  if (fed_end_) held.tokens.push_back(*fed_end_);
+  held.tokens.resize(static_cast<size_t>(state_.position));
   held.state = std::exchange(state_, {});
   return held;
 }

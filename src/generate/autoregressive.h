@@ -48,10 +48,16 @@ class AutoregressiveGeneration final : public Generation {
   using Seconds = std::chrono::duration<double>;
 
   AutoregressiveGeneration(qwen::Model& model, const Tokenizer& tokenizer, GenerationRequest request,
-                           GenerationCallbacks callbacks, SequenceState state);
+                           GenerationCallbacks callbacks, SequenceState state,
+                           std::unique_ptr<TokenChooser> chooser);
+
+  struct Chunk;
 
   Status advance();
-  Result<std::span<const float>> feed();
+  Chunk next_chunk();
+  Result<std::optional<Sampled>> next_on_host();
+  Result<std::optional<Sampled>> next_on_device();
+  Status feed_chosen();
   Result<Sampled> choose(std::span<const float> logits);
   void accept(const Sampled& sampled);
   void end(FinishReason reason);
@@ -65,6 +71,10 @@ class AutoregressiveGeneration final : public Generation {
   std::vector<int32_t> tokens_;  // prompt and answer
   SequenceState state_;          // after the first state_.position tokens
   Sampler sampler_;
+  // Set when the backend chooses. A token then passes through the model before the host has seen it, so that
+  // the device need not wait for the host; the end token may have passed through too.
+  std::unique_ptr<TokenChooser> chooser_;
+  std::optional<int32_t> fed_end_;
   StreamDecoder decoder_;
   StopMatcher stop_;
   std::string text_;

@@ -93,8 +93,8 @@ class Generation {
   virtual std::span<const int32_t> answer() const = 0;
 
   // The sequence, to be passed to the next generation. Between steps it is whole, also before the end of the
-  // answer and after a cancellation; the newest tokens of the answer may not be in it yet. The generation has
-  // ended afterwards.
+  // answer and after a cancellation; the newest tokens of the answer may not be in it yet, and the token that
+  // ended it may be. The generation has ended afterwards.
   virtual HeldSequence release() = 0;
 
   // Steps until the answer has ended.

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "kernels/memory.h"
+#include "kernels/token_chooser.h"
 
 namespace weir {
 
@@ -48,6 +49,8 @@ struct Batch {
   std::span<const int32_t> tokens;    // [T]
   std::span<const Segment> segments;  // cover all T rows
   std::span<const int32_t> wanted;    // rows whose logits are asked for, ascending
+  // If set, the batch has one row, whose token is the one that this chose last; tokens[0] is not read.
+  const TokenChooser* chosen = nullptr;
 };
 
 // A block of C positions that is being denoised (C <= kKvPage). A position keeps what it had in the last pass

@@ -20,6 +20,7 @@
 #include "checkpoint/matrix.h"
 #include "kernels/memory.h"
 #include "kernels/state.h"
+#include "kernels/token_chooser.h"
 #include "kernels/weights.h"
 
 namespace weir {
@@ -130,6 +131,13 @@ class Steps {
 
   // The further steps of block diffusion (diffusion_steps.h); null where the backend does not have them.
   virtual DiffusionSteps* diffusion() { return nullptr; }
+
+  // Chooses the tokens of an answer to `prompt`, all of whose tokens are valid ids; null where the backend
+  // leaves that to the host. The steps outlive the chooser. Errors: kOutOfMemory, kDevice.
+  virtual Result<std::unique_ptr<TokenChooser>> make_chooser(const ChoiceRules& /*rules*/,
+                                                             std::span<const int32_t> /*prompt*/) {
+    return std::unique_ptr<TokenChooser>();
+  }
 
   // Waits for all steps and reports what went wrong in any of them. On the CPU always ok.
   virtual Status finish() = 0;

@@ -121,18 +121,21 @@ struct Loaded {
   uint4 keys[kHeadDim / 32][2];
   uint4 values[2][kBlock / 32][2];
 
-  __device__ __forceinline__ void load_keys(const CacheView& cache, int kv_head, int block) {
+  // From the block's position `from` on; what lies before keeps its registers.
+  __device__ __forceinline__ void load_keys(const CacheView& cache, int kv_head, int block, int from = 0) {
     const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const __nv_bfloat16* key =
         cache.keys(block / kOfPage, kv_head) + (block % kOfPage * kBlock + 16 * warp + i) * kHeadDim + 8 * t;
 #pragma unroll
     for (int u = 0; u < kHeadDim / 32; ++u) {
 #pragma unroll
-      for (int k = 0; k < 2; ++k)
+      for (int k = 0; k < 2; ++k) {
+        if (16 * warp + i + 8 * k < from) continue;
         keys[u][k] = *reinterpret_cast<const uint4*>(key + 8 * k * kHeadDim + 32 * u);
+      }
     }
   }
-  __device__ __forceinline__ void load_values(const CacheView& cache, int kv_head, int block) {
+  __device__ __forceinline__ void load_values(const CacheView& cache, int kv_head, int block, int from = 0) {
     const int warp = threadIdx.x / 32, i = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const __nv_bfloat16* value =
         cache.values(block / kOfPage, kv_head) + (32 * warp + i) * kPage + block % kOfPage * kBlock + 8 * t;
@@ -140,6 +143,7 @@ struct Loaded {
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
       for (int u = 0; u < kBlock / 32; ++u) {
+        if (32 * u + 8 * t + 7 < from) continue;
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
           values[m][u][k] = *reinterpret_cast<const uint4*>(value + (16 * m + 8 * k) * kPage + 32 * u);
@@ -147,9 +151,9 @@ struct Loaded {
       }
     }
   }
-  __device__ __forceinline__ void load(const CacheView& cache, int kv_head, int block) {
-    load_keys(cache, kv_head, block);
-    load_values(cache, kv_head, block);
+  __device__ __forceinline__ void load(const CacheView& cache, int kv_head, int block, int from) {
+    load_keys(cache, kv_head, block, from);
+    load_values(cache, kv_head, block, from);
   }
 };
 
@@ -322,9 +326,10 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
   const SegmentInfo segment = p.pass.segments[index];
   const CacheView cache = cache_of(p.pass, index, p.layer, p.kv_heads);
   const bool has_block = item.split < item.splits;
-  const bool is_old = has_block && (item.first_block + 1) * kBlock <= segment.position;
+  // Positions of the first block that earlier passes have written; the others' places are loaded again.
+  const int old = segment.position - item.first_block * kBlock;
   Loaded loaded;
-  if (is_old) loaded.load(cache, item.kv_head, item.first_block);
+  if (has_block && old > 0) loaded.load(cache, item.kv_head, item.first_block, 0);
   const HeadNorm q_norm(p.q_norm, p.frequencies, p.rotary_dim, p.epsilon);
   const HeadNorm k_norm(p.k_norm, p.frequencies, p.rotary_dim, p.epsilon);
   wait_for_previous();
@@ -336,7 +341,7 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
 
   // The next block's keys are asked for as soon as this one's are used, likewise the values.
   Running running;
-  if (!is_old) loaded.load(cache, item.kv_head, item.first_block);
+  if (old < kBlock) loaded.load(cache, item.kv_head, item.first_block, max(old, 0));
   for (int block = item.first_block; block < item.end_block; ++block) {
     const bool more = block + 1 < item.end_block;
     float scores[4];

@@ -14,6 +14,8 @@
 namespace weir::cuda {
 namespace {
 
+constexpr int kMaxSlots = 16;
+
 struct Params {
   TileMatrix w;  // of one expert
   const int32_t* chosen;
@@ -63,11 +65,8 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   __syncthreads();
   const int neuron = 8 * blockIdx.x + threadIdx.x;
   if (threadIdx.x >= 8 || neuron >= p.intermediate) return;
-  float gate = 0, up = 0;
-  for (int k = 0; k < p.parts; ++k) {
-    gate += sums[k * kFewRows * kTileRows + threadIdx.x];
-    up += sums[k * kFewRows * kTileRows + 8 + threadIdx.x];
-  }
+  const float gate = sum_of_parts(sums + threadIdx.x, p.parts),
+              up = sum_of_parts(sums + 8 + threadIdx.x, p.parts);
   p.activated[(static_cast<size_t>(row) * p.slots + slot) * p.intermediate + neuron] =
       __float2bfloat16_rn(silu(gate) * up);
 }
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
 template <TileKind kKind>
 __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   extern __shared__ __align__(128) char memory[];
-  __shared__ float weights[16];
+  __shared__ float weights[kMaxSlots];
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int slot = warp / p.parts, row = blockIdx.y;
   const int assignment = row * p.slots + slot;
@@ -102,10 +101,16 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
   if (!finishes) return;
-  float total = 0;
-  for (int s = 0; s < p.slots; ++s) {
-    float sum = 0;
-    for (int k = 0; k < p.parts; ++k) sum += sums[(s * p.parts + k) * kFewRows * kTileRows + threadIdx.x];
+  float first_part[kMaxSlots], total = 0;
+#pragma unroll
+  for (int s = 0; s < kMaxSlots; ++s) {
+    if (s < p.slots) first_part[s] = sums[s * p.parts * kFewRows * kTileRows + threadIdx.x];
+  }
+#pragma unroll
+  for (int s = 0; s < kMaxSlots; ++s) {
+    if (s >= p.slots) break;
+    float sum = first_part[s];
+    for (int k = 1; k < p.parts; ++k) sum += sums[(s * p.parts + k) * kFewRows * kTileRows + threadIdx.x];
     total = fmaf(weights[s], sum, total);
   }
   *result = before + total;
@@ -153,6 +158,7 @@ void experts_down_few(LaunchQueue& queue, const ExpertsCall& call) {
   shape.blocks = dim3(p.w.row_tiles(), static_cast<unsigned>(call.rows));
   shape.threads = 32 * warps;
   shape.shared = warps * (part_bytes(p.w.kind) + staged_bytes(1, p.w.cols));
+  if (shape.blocks.x * shape.blocks.y <= kMultiprocessors) shape.shared = spread_out(shape.shared);
   switch (p.w.kind) {
     case TileKind::kQ4:
       return queue.launch(experts_down_few_kernel<TileKind::kQ4>, shape, p);

@@ -20,7 +20,7 @@ struct Params {
   ExpertTile* tiles;
   int32_t* tile_count;
   int32_t assignments;
-  int32_t unused;
+  int32_t tile_rows;
 };
 
 // Assignments [first, end) of this warp, a share in order.
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads) group_kernel(const Params p) {
   int rows = 0, tiles = 0;
   for (int e = threadIdx.x; e < expert; e += kThreads) {
     rows += p.counts[e];
-    tiles += (p.counts[e] + kExpertTileRows - 1) / kExpertTileRows;
+    tiles += (p.counts[e] + p.tile_rows - 1) / p.tile_rows;
   }
   if (rows > 0) atomicAdd(&before[0], rows), atomicAdd(&before[1], tiles);
   const Share share = share_of(p.assignments);
@@ -79,10 +79,10 @@ __global__ void __launch_bounds__(kThreads) group_kernel(const Params p) {
     if (mine) p.order[at + __popc(all & ((1u << lane) - 1))] = i;
     at += __popc(all);
   }
-  const int total = p.counts[expert], pieces = (total + kExpertTileRows - 1) / kExpertTileRows;
+  const int total = p.counts[expert], pieces = (total + p.tile_rows - 1) / p.tile_rows;
   for (int k = threadIdx.x; k < pieces; k += kThreads) {
-    p.tiles[before[1] + k] = {expert, before[0] + k * kExpertTileRows,
-                              min(kExpertTileRows, total - k * kExpertTileRows), 0};
+    p.tiles[before[1] + k] = {expert, before[0] + k * p.tile_rows, min(p.tile_rows, total - k * p.tile_rows),
+                              0};
   }
   if (threadIdx.x == 0 && expert == static_cast<int>(gridDim.x) - 1) *p.tile_count = before[1] + pieces;
 }
@@ -125,6 +125,7 @@ void group_by_expert(LaunchQueue& queue, const Grouping& grouping, const Experts
   p.tiles = grouping.tiles;
   p.tile_count = grouping.tile_count;
   p.assignments = static_cast<int32_t>(call.rows * call.slots);
+  p.tile_rows = static_cast<int32_t>(grouping.tile_rows);
   const Shape shape{dim3(static_cast<unsigned>(call.experts.count)), kThreads};
   queue.launch(count_kernel, shape, p);
   queue.launch(group_kernel, shape, p);

@@ -47,13 +47,12 @@ class RowNorm {
 #pragma unroll
       for (int k = 0; k < 8; ++k) squares = fmaf(v[k], v[k], squares);
       squares = warp_sum(squares);
-      if (threadIdx.x % 32 == 0) x.scratch()[warp * kFewRows + t] = squares;
+      if (threadIdx.x % 32 == 0) x.scratch()[t * kMaxWarps + warp] = squares;
     }
     __syncthreads();
     for (int t = 0; t < x.count; ++t) {
       if (x.count > 1) load(v, x.cols, from, row_of, t);  // again, from L1
-      float squares = 0;
-      for (int w = 0; w < warps; ++w) squares += x.scratch()[w * kFewRows + t];
+      const float squares = sum_of_warps(x.scratch() + t * kMaxWarps, warps);
       const float scale = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
 #pragma unroll
       for (int k = 0; k < 8; ++k) v[k] = v[k] * scale * gain_[k];
@@ -65,6 +64,21 @@ class RowNorm {
   }
 
  private:
+  static constexpr int kMaxWarps = 32;
+
+  // In order of the warps; all loads at once.
+  __device__ __forceinline__ static float sum_of_warps(const float* of_warp, int warps) {
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < 16; w += 4) {
+      const float4 v = *reinterpret_cast<const float4*>(of_warp + w);
+      if (w < warps) sum += v.x;
+      if (w + 1 < warps) sum += v.y;
+      if (w + 2 < warps) sum += v.z;
+      if (w + 3 < warps) sum += v.w;
+    }
+    return sum;
+  }
   __device__ __forceinline__ void load(float v[8], int cols, const float* from, const int32_t* row_of,
                                        int t) const {
 #pragma unroll
@@ -87,6 +101,22 @@ struct Part {
 __device__ __forceinline__ Part part_of(const TileMatrix& w, char* shared, int part) {
   const int first = part * kPartTiles;
   return {shared, first, min(kPartTiles, w.groups() - first)};
+}
+
+// The sum of `parts` parts of one row, in order of the columns; all loads at once.
+__device__ __forceinline__ float sum_of_parts(const float* sums, int parts) {
+  constexpr int kAtOnce = 8, kStride = kFewRows * kTileRows;
+  float sum = 0;
+  for (int first = 0; first < parts; first += kAtOnce) {
+    float part[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) part[k] = first + k < parts ? sums[(first + k) * kStride] : 0.0f;
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k < parts) sum += part[k];
+    }
+  }
+  return sum;
 }
 
 // Asks for the part's weights of row tile `row_tile`.

@@ -2,6 +2,8 @@ include(WeirCuda)
 target_sources(weir_kernels PRIVATE
   cuda/attention_few.cu
   cuda/attention_many.cu
+  cuda/choose.cu
+  cuda/chooser.cpp
   cuda/cuda_steps.cpp
   cuda/delta_chunk.cu
   cuda/delta_few.cu
@@ -11,7 +13,6 @@ target_sources(weir_kernels PRIVATE
   cuda/device_memory.cpp
   cuda/experts_few.cu
   cuda/experts_group.cu
-  cuda/greedy.cu
   cuda/launch_queue.cpp
   cuda/linear_few.cu
   cuda/linear_many.cu
@@ -20,5 +21,6 @@ target_sources(weir_kernels PRIVATE
   cuda/repack.cu
   cuda/route.cu
   cuda/rows.cu
-  cuda/scratch.cpp)
+  cuda/scratch.cpp
+  cuda/step_calls.cpp)
 weir_cuda_target(weir_kernels)

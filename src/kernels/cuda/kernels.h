@@ -13,6 +13,17 @@
 
 namespace weir::cuda {
 
+inline constexpr int kFewRows = 8;  // most rows of the kernels named so
+
+inline constexpr unsigned kMultiprocessors = 132;  // of an H100 or H200
+
+// Shared memory of a launch with at most one block for each multiprocessor: so much that no two of them share
+// one while another has none, and that the next launch's still find room beside them.
+constexpr size_t spread_out(size_t shared) {
+  constexpr size_t kHalf = 112 << 10;
+  return shared < kHalf ? kHalf : shared;
+}
+
 // ---- rows.cu
 
 void embed_rows(LaunchQueue& queue, float* x, const RawMatrix& embedding, const PassView& pass, int64_t rows);
@@ -91,7 +102,6 @@ void experts_down_few(LaunchQueue& queue, const ExpertsCall& call);
 
 // Rows sorted by expert: `order` holds t * slots + s, expert after expert; `tiles` cuts each expert's share
 // into pieces of at most `tile_rows`.
-inline constexpr int kExpertTileRows = 128;
 struct ExpertTile {
   int32_t expert;
   int32_t first;  // in order
@@ -104,7 +114,15 @@ struct Grouping {
   ExpertTile* tiles = nullptr;    // [max_tiles]
   int32_t* tile_count = nullptr;  // [1]
   int64_t max_tiles = 0;
+  int64_t tile_rows = 0;
 };
+
+// What suits this many assignments.
+int64_t expert_tile_rows(int64_t assignments, int64_t experts);
+// Each expert has at most one tile that is not full.
+inline int64_t expert_tiles(int64_t assignments, int64_t experts) {
+  return assignments / expert_tile_rows(assignments, experts) + experts;
+}
 
 void group_by_expert(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);
 void experts_up_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call);
@@ -168,23 +186,50 @@ inline constexpr int kTaps = 4;
 void delta_few(LaunchQueue& queue, const DeltaCall& call, const PassView& pass);
 void delta_many(LaunchQueue& queue, const DeltaCall& call, const PassView& pass);
 
-// ---- greedy.cu
+// ---- choose.cu
 
-// token of each wanted row = the lowest id with the largest logit; becomes the next pass's token of that row,
-// whose position moves on by one. Also written to `chosen[step]`, and `step` counts on.
-struct GreedyCall {
-  const float* logits = nullptr;
-  int64_t vocabulary = 0;
-  float* best = nullptr;        // scratch [blocks]
-  int32_t* best_id = nullptr;   // scratch [blocks]
-  int32_t* ticket = nullptr;    // scratch, zero between calls
-  int32_t* token = nullptr;     // the pass's token
-  int32_t* position = nullptr;  // the pass's position
-  SegmentInfo* segment = nullptr;
-  int32_t* chosen = nullptr;
-  int32_t* step = nullptr;
+// What an answer's choices have come to, in GPU memory.
+struct ChoiceProgress {
+  int32_t token;     // chosen last
+  uint32_t step;     // index in the sequence of the next one
+  uint32_t choices;  // so far
+  uint32_t unused;
 };
-inline constexpr int kGreedyBlocks = 132;
-void choose_greedily(LaunchQueue& queue, const GreedyCall& call);
+
+// An answer's rules (kernels/token_chooser.h), in GPU memory.
+struct ChoiceState {
+  ChoiceProgress* progress;
+  int32_t* ring;  // [kChoiceRing], in the host's memory: the latest choices, or what went wrong
+  int32_t*
+      history;  // [vocabulary]: 0 for unseen tokens, else 1 and the times generated; null without penalties
+  const float* bias;  // [vocabulary], or null
+  uint64_t seed;
+  uint32_t sequence;
+  int32_t vocabulary;
+  int32_t top_k;
+  float temperature;
+  float top_p;
+  float min_p;
+  float presence_penalty;
+  float frequency_penalty;
+  float repetition_penalty;
+  int32_t unused;
+};
+
+inline constexpr uint32_t kChoiceRing = 4;
+inline constexpr int32_t kBadLogits = -1;
+inline constexpr int32_t kNothingToChoose = -2;
+
+// The row of the next pass, where the token goes and whose position moves on; null where there is none.
+struct NextRow {
+  int32_t* token = nullptr;
+  int32_t* position = nullptr;
+  SegmentInfo* segment = nullptr;
+};
+
+// Most logits that choose_token takes.
+int64_t largest_choice();
+void choose_token(LaunchQueue& queue, const float* logits, const ChoiceState* state, int64_t vocabulary,
+                  const NextRow& next);
 
 }  // namespace weir::cuda

@@ -129,16 +129,12 @@ void LaunchQueue::flush() {
   if (waiting_.size() < kWorthRecording) {
     for (const Launch& launch : waiting_) run(launch);
   } else {
-    last_ = find();
-    if (last_ == nullptr) last_ = record();
+    cudaGraphExec_t graph = find();
+    if (graph == nullptr) graph = record();
     last_launches_ = waiting_.size();
-    if (last_ != nullptr) check(cudaGraphLaunch(last_, stream_), "running a graph");
+    if (graph != nullptr) check(cudaGraphLaunch(graph, stream_), "running a graph");
   }
   waiting_.clear();
-}
-
-void LaunchQueue::repeat() {
-  check(cudaGraphLaunch(last_, stream_), "running a graph");
 }
 
 }  // namespace weir::cuda

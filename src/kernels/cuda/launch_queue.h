@@ -54,10 +54,6 @@ class LaunchQueue {
   void defer();  // from here on launches wait for `flush`
   void flush();  // runs what waits; ends deferring
 
-  // Runs the last flushed graph once more. Only valid when `has_last`.
-  bool has_last() const { return last_ != nullptr; }
-  void repeat();
-
   // Remembers the first error of any call.
   void check(cudaError_t result, const char* what);
   Status take_error();
@@ -82,7 +78,6 @@ class LaunchQueue {
   std::vector<Launch> waiting_;
   std::vector<Graph> graphs_;
   std::vector<const void*> large_shared_;  // kernels whose limit has been raised
-  cudaGraphExec_t last_ = nullptr;
   size_t last_launches_ = 0;
   cudaError_t error_ = cudaSuccess;
   std::string error_place_;

@@ -27,41 +27,54 @@ struct Params {
 };
 
 constexpr int kMaxThreads = 512;
-constexpr unsigned kMultiprocessors = 132;  // of an H100 or H200
 constexpr size_t kSharedOfMultiprocessor = 227 << 10;
 
+// Of the residual stream, asked for long before it is needed.
+__device__ __forceinline__ float value_before(const Params& p, int first_row) {
+  const int rows_here = p.row_tiles * kTileRows, t = threadIdx.x / rows_here,
+            row = first_row + threadIdx.x % rows_here;
+  if (t >= p.count || row >= p.w.rows) return 0;
+  return static_cast<const float*>(p.out)[static_cast<size_t>(t) * p.w.rows + row];
+}
+
+// After the wait. Returns what the thread's first result is added to.
 template <TileKind kKind, Input kInput>
-__device__ __forceinline__ void stage_input(const StagedRows<kKind>& x, const Params& p) {
+__device__ __forceinline__ float stage_input(const StagedRows<kKind>& x, const Params& p) {
   if constexpr (kInput == Input::kNormed) {
     const RowNorm norm(p.gain, p.w.cols);
     wait_for_previous();
     let_next_start();
     norm.stage(x, static_cast<const float*>(p.in), p.row_of, p.epsilon);
+    return 0;
   } else {
     wait_for_previous();
     let_next_start();
+    const float before = value_before(p, blockIdx.x * p.row_tiles * kTileRows);
     for (int t = 0; t < p.count; ++t) {
       const __nv_bfloat16* row = static_cast<const __nv_bfloat16*>(p.in) + static_cast<size_t>(t) * p.w.cols;
       stage_row(x, t, row, threadIdx.x, blockDim.x);
     }
+    return before;
   }
 }
 
-// Adds up the parts of each row of the block's turn, in order, and writes them.
+// Adds up the parts of each row of the block's turn, in order, and writes them. `before` is what the thread's
+// first result is added to.
 template <Output kOutput>
-__device__ __forceinline__ void store_rows(const Params& p, const float* sums, int first_row) {
+__device__ __forceinline__ void store_rows(const Params& p, const float* sums, int first_row, float before) {
   const int rows_here = p.row_tiles * kTileRows;
   for (int i = threadIdx.x; i < rows_here * p.count; i += blockDim.x) {
     const int t = i / rows_here, r = i % rows_here, row = first_row + r;
     if (row >= p.w.rows) continue;
-    float sum = 0;
-    for (int k = 0; k < p.parts; ++k) {
-      sum += sums[((r / kTileRows * p.parts + k) * kFewRows + t) * kTileRows + r % kTileRows];
-    }
+    const float* first = sums + (r / kTileRows * p.parts * kFewRows + t) * kTileRows + r % kTileRows;
+    const float sum = sum_of_parts(first, p.parts);
     const size_t at = static_cast<size_t>(t) * p.w.rows + row;
     if constexpr (kOutput == Output::kBf16) static_cast<__nv_bfloat16*>(p.out)[at] = __float2bfloat16_rn(sum);
     if constexpr (kOutput == Output::kFloat) static_cast<float*>(p.out)[at] = sum;
-    if constexpr (kOutput == Output::kAdd) static_cast<float*>(p.out)[at] += sum;
+    if constexpr (kOutput == Output::kAdd) {
+      if (i != static_cast<int>(threadIdx.x)) before = static_cast<float*>(p.out)[at];
+      static_cast<float*>(p.out)[at] = before + sum;
+    }
   }
 }
 
@@ -79,7 +92,7 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
   const StagedRows<kKind> x(after, p.count, p.w.cols);
   if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
   float* sums = reinterpret_cast<float*>(after + staged_bytes(p.count, p.w.cols));
-  stage_input<kKind, kInput>(x, p);
+  const float before = stage_input<kKind, kInput>(x, p);
   __syncthreads();
 
   for (int first = blockIdx.x * p.row_tiles, turn = 0; first < end; first += step, row_tile += step, ++turn) {
@@ -96,7 +109,7 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
     if (row_tile < end) dot_part<kKind, kTurns ? 1 : 0>(acc, present, x);
     store_part<kKind>(sums + turn % 2 * (warps * kFewRows * kTileRows), acc, warp);
     __syncthreads();
-    store_rows<kOutput>(p, sums + turn % 2 * (warps * kFewRows * kTileRows), first * kTileRows);
+    store_rows<kOutput>(p, sums + turn % 2 * (warps * kFewRows * kTileRows), first * kTileRows, before);
   }
 }
 
@@ -134,6 +147,7 @@ void linear_few(LaunchQueue& queue, const LinearCall& call) {
   const auto resident =
       static_cast<unsigned>(std::max<size_t>(1, kSharedOfMultiprocessor / (shape.shared + 1024)));
   shape.blocks = dim3(turns ? std::min(blocks, resident * kMultiprocessors) : blocks);
+  if (blocks <= kMultiprocessors) shape.shared = spread_out(shape.shared);
   switch (call.w.kind) {
     case TileKind::kQ4:
       return launch<TileKind::kQ4>(queue, shape, p, call.input, call.output);

@@ -4,11 +4,11 @@
 // The weights are the left operand, in registers: a tile of weights lies in memory as the instruction takes
 // it, so one 16-byte load a lane brings 16 x 64 weights, which are expanded to bf16, used and dropped. Rows
 // of x are the right operand, in shared memory. A block has 256 rows of W (four groups of four warps, 64
-// each) and up to 128 rows of x; it multiplies by 32, 64 or 128 of them, whichever holds what there is.
-// Columns go by in 64s through a ring of stages filled by asynchronous copies; a step of 16 columns is
-// expanded while the one before is multiplied. Bytes: W once for each 128 rows of x, mostly from L2.
+// each) and up to 160 rows of x; it multiplies by 32, 64, 96, 128 or 160 of them, whichever holds what there
+// is. Columns go by in 64s through a ring of stages filled by asynchronous copies; a step of 16 columns is
+// expanded while the one before is multiplied. Bytes: W once for each block's rows of x, mostly from L2.
 // Rounding: s q + b to bf16 once, x is bf16, sums float32 in order of the columns; so a row's result does not
-// depend on its neighbours. Ceiling: the wgmma rate.
+// depend on its neighbours. Ceiling: the wgmma rate; with few rows, memory bandwidth.
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tiles.cuh"
 #include "kernels/cuda/wgmma.cuh"
@@ -18,7 +18,13 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kRowTiles = 16;  // of W in a block, one a warp
-constexpr int kTokens = 128;   // of x in a block, at most
+
+// The rows of x in a block, at most: wide blocks hold what a prefill chunk of 4,096 gives nearly every
+// expert; narrow ones leave room for a second block on the multiprocessor, where experts have few rows each
+// and the weights' way from memory is what takes time.
+constexpr int kWide = 160;
+constexpr int kNarrow = 32;
+constexpr int kDense = 128;  // of a wide block, where rows are no expert's
 
 enum class Target { kBf16, kFloat, kAdd, kActivated };
 
@@ -32,7 +38,7 @@ struct Params {
   int32_t rows;
   int32_t out_cols;
   int32_t rows_per_input;  // experts: `slots` results share a row of `in`, else 1
-  int32_t piece_rows;      // of x in a block, at most kTokens
+  int32_t piece_rows;      // of x in a block
 };
 
 // Of a block: which expert's weights, and which rows.
@@ -43,7 +49,7 @@ struct Piece {
 };
 
 // Shared memory: the stages' rows of x, then their weights, then their scales.
-template <TileKind kKind>
+template <TileKind kKind, int kTokens>
 struct Ring {
   static constexpr int kStages = kKind == TileKind::kBf16 ? 4 : 5;
   static constexpr int kRows = kTokens * kTileCols * 2;
@@ -65,9 +71,9 @@ struct Ring {
 };
 
 // The matrix and rows of a block, and how a stage is filled.
-template <TileKind kKind>
+template <TileKind kKind, int kTokens>
 struct Loader {
-  static constexpr int kRowsPerThread = kTokens * 8 / kThreads;
+  static constexpr int kRowsPerThread = (kTokens * 8 + kThreads - 1) / kThreads;
 
   TileMatrix w;
   size_t first_tile;  // of the expert
@@ -86,7 +92,8 @@ struct Loader {
     }
   }
 
-  __device__ __forceinline__ void fetch(const Ring<kKind>& ring, int stage, int group, int width) const {
+  __device__ __forceinline__ void fetch(const Ring<kKind, kTokens>& ring, int stage, int group,
+                                        int width) const {
     if (group < w.groups()) {
       fetch_tiles<tile_weight_bytes(kKind)>(ring.weights(stage), w.weights, group);
       if constexpr (tile_scale_bytes(kKind) > 0) {
@@ -174,42 +181,50 @@ __device__ __forceinline__ void store_floats(const Params& p, int row_tile, cons
 
 // The block's product, kWidth rows of x wide, and its result.
 //
-// A stage is refilled two turns after its products were issued: when a warp starts turn g it has waited for
-// its products of turn g - 2, and the barrier says that all have.
-template <TileKind kKind, Target kTarget, int kWidth>
-__device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& ring,
-                                         const Loader<kKind>& loader, const int32_t* out_rows) {
-  constexpr int kStages = Ring<kKind>::kStages, kAhead = kStages - 2;
+// While the tensor cores have one step of 16 columns, the next is expanded, across turns too: the last step
+// of a turn runs while the next stage is waited for. A stage is refilled in the turn after its own, when the
+// barrier says that all warps have waited for its products.
+template <TileKind kKind, Target kTarget, int kTokens, int kWidth>
+__device__ __forceinline__ void multiply(const Params& p, const Ring<kKind, kTokens>& ring,
+                                         const Loader<kKind, kTokens>& loader, const int32_t* out_rows) {
+  constexpr int kStages = Ring<kKind, kTokens>::kStages, kAhead = kStages - 2;
   const int groups = p.w.groups(), warp = threadIdx.x / 32;
   float acc[kWidth / 8][4] = {};
   uint32_t a[2][4];
-  for (int g = 0; g < kAhead; ++g) loader.fetch(ring, g, g, kWidth);
-  for (int g = 0; g < groups; ++g) {
+  ExpandedTile<kKind> tile;
+  const auto turn_to = [&](int g) {
     copy_async_wait<kAhead - 1>();
     publish_shared();
     __syncthreads();
     loader.fetch(ring, (g + kAhead) % kStages, g + kAhead, kWidth);
-    const int stage = g % kStages;
-    ExpandedTile<kKind> tile;
-    tile.load(ring.weights(stage) + warp * tile_weight_bytes(kKind),
-              ring.scales(stage) + warp * tile_scale_bytes(kKind));
-    const uint64_t rows = describe_rows(shared_address(ring.rows(stage)));
+    tile.load(ring.weights(g % kStages) + warp * tile_weight_bytes(kKind),
+              ring.scales(g % kStages) + warp * tile_scale_bytes(kKind));
+    tile.expand(a[0], 0);
+  };
+  for (int g = 0; g < kAhead; ++g) loader.fetch(ring, g, g, kWidth);
+  turn_to(0);
+  for (int g = 0; g < groups; ++g) {
+    const uint64_t rows = describe_rows(shared_address(ring.rows(g % kStages)));
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      tile.expand(a[step % 2], step);
       products_begin();
       Product<kWidth>::add(acc, a[step % 2], next_columns(rows, step));
       products_commit();
       products_wait<1>();
+      if (step < 3) {
+        tile.expand(a[(step + 1) % 2], step + 1);
+      } else if (g + 1 < groups) {
+        turn_to(g + 1);
+      }
     }
+    products_wait<0>();
   }
-  products_wait<0>();
   if constexpr (kTarget == Target::kFloat || kTarget == Target::kAdd) {
     store_floats<kTarget, kWidth>(p, loader.row_tile + warp, out_rows, acc);
   } else {
     constexpr int kCols = kRowTiles * (kTarget == Target::kActivated ? 8 : kTileRows),
                   kStride = 2 * kCols + 16;
-    static_assert(kTokens * kStride <= Ring<kKind>::kBytes - 1024);
+    static_assert(kTokens * kStride <= Ring<kKind, kTokens>::kBytes - 1024);
     __syncthreads();  // the ring has been read
     stage_result<kTarget, kWidth>(shared_address(ring.memory), kStride, acc);
     __syncthreads();
@@ -217,8 +232,8 @@ __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind>& rin
   }
 }
 
-template <TileKind kKind, Target kTarget>
-__global__ void __launch_bounds__(kThreads, 1) linear_many_kernel(const Params p) {
+template <TileKind kKind, Target kTarget, int kTokens>
+__global__ void __launch_bounds__(kThreads, kTokens == kNarrow ? 2 : 1) linear_many_kernel(const Params p) {
   extern __shared__ char memory[];
   __shared__ int32_t out_rows[kTokens];
   wait_for_previous();
@@ -238,47 +253,63 @@ __global__ void __launch_bounds__(kThreads, 1) linear_many_kernel(const Params p
   };
   for (int r = threadIdx.x; r < kTokens; r += kThreads) out_rows[r] = row_of(r);
 
-  const Ring<kKind> ring(memory);
-  Loader<kKind> loader;
+  const Ring<kKind, kTokens> ring(memory);
+  Loader<kKind, kTokens> loader;
   loader.w = p.w;
   loader.row_tile = blockIdx.x * kRowTiles;
   loader.first_tile = static_cast<size_t>(piece.expert) * p.w.row_tiles() * p.w.groups();
 #pragma unroll
-  for (int i = 0; i < Loader<kKind>::kRowsPerThread; ++i) {
+  for (int i = 0; i < Loader<kKind, kTokens>::kRowsPerThread; ++i) {
     const int row = row_of(threadIdx.x / 8 + i * (kThreads / 8));
     loader.rows[i] = row >= 0 ? p.in + static_cast<size_t>(row / p.rows_per_input) * p.w.cols : nullptr;
   }
-  if (piece.rows > 64) {
-    multiply<kKind, kTarget, 128>(p, ring, loader, out_rows);
-  } else if (piece.rows > 32) {
-    multiply<kKind, kTarget, 64>(p, ring, loader, out_rows);
-  } else {
-    multiply<kKind, kTarget, 32>(p, ring, loader, out_rows);
+  // The narrowest product that holds the rows.
+  const auto multiply_as = [&]<int kWidth> {
+    multiply<kKind, kTarget, kTokens, kWidth>(p, ring, loader, out_rows);
+  };
+  if constexpr (kTokens > 128) {
+    if (piece.rows > 128) return multiply_as.template operator()<kTokens>();
   }
+  if constexpr (kTokens > 32) {
+    if (piece.rows > 96) return multiply_as.template operator()<128>();
+    if (piece.rows > 64) return multiply_as.template operator()<96>();
+    if (piece.rows > 32) return multiply_as.template operator()<64>();
+  }
+  multiply_as.template operator()<32>();
 }
 
-template <TileKind kKind, Target kTarget>
+template <TileKind kKind, Target kTarget, int kTokens>
 void launch(LaunchQueue& queue, const Params& p, int64_t pieces) {
   Shape shape;
   shape.blocks = dim3((p.w.row_tiles() + kRowTiles - 1) / kRowTiles, static_cast<unsigned>(pieces));
   shape.threads = kThreads;
-  shape.shared = Ring<kKind>::kBytes;
-  queue.launch(linear_many_kernel<kKind, kTarget>, shape, p);
+  shape.shared = Ring<kKind, kTokens>::kBytes;
+  queue.launch(linear_many_kernel<kKind, kTarget, kTokens>, shape, p);
 }
 
-template <Target kTarget>
+template <Target kTarget, int kTokens = kDense>
 void launch(LaunchQueue& queue, const Params& p, int64_t pieces) {
   switch (p.w.kind) {
     case TileKind::kQ4:
-      return launch<TileKind::kQ4, kTarget>(queue, p, pieces);
+      return launch<TileKind::kQ4, kTarget, kTokens>(queue, p, pieces);
     case TileKind::kQ8:
-      return launch<TileKind::kQ8, kTarget>(queue, p, pieces);
+      return launch<TileKind::kQ8, kTarget, kTokens>(queue, p, pieces);
     case TileKind::kBf16:
-      return launch<TileKind::kBf16, kTarget>(queue, p, pieces);
+      return launch<TileKind::kBf16, kTarget, kTokens>(queue, p, pieces);
   }
 }
 
+template <Target kTarget>
+void launch_experts(LaunchQueue& queue, const Params& p, const Grouping& grouping) {
+  if (grouping.tile_rows == kNarrow) return launch<kTarget, kNarrow>(queue, p, grouping.max_tiles);
+  launch<kTarget, kWide>(queue, p, grouping.max_tiles);
+}
+
 }  // namespace
+
+int64_t expert_tile_rows(int64_t assignments, int64_t experts) {
+  return assignments <= experts * (kNarrow - 8) ? kNarrow : kWide;
+}
 
 void linear_many(LaunchQueue& queue, const LinearCall& call) {
   Params p{};
@@ -291,7 +322,7 @@ void linear_many(LaunchQueue& queue, const LinearCall& call) {
   // Narrower pieces where there would be blocks for few of the multiprocessors.
   constexpr int64_t kEnough = 96;
   const int64_t blocks = (call.w.row_tiles() + kRowTiles - 1) / kRowTiles;
-  int64_t tokens = kTokens;
+  int64_t tokens = kDense;
   while (tokens > 32 && blocks * ((call.rows + tokens - 1) / tokens) < kEnough) tokens /= 2;
   p.piece_rows = static_cast<int32_t>(tokens);
   const int64_t pieces = (call.rows + tokens - 1) / tokens;
@@ -315,7 +346,7 @@ void experts_up_many(LaunchQueue& queue, const Grouping& grouping, const Experts
   p.tile_count = grouping.tile_count;
   p.out_cols = static_cast<int32_t>(call.experts.intermediate);
   p.rows_per_input = static_cast<int32_t>(call.slots);
-  launch<Target::kActivated>(queue, p, grouping.max_tiles);
+  launch_experts<Target::kActivated>(queue, p, grouping);
 }
 
 void experts_down_many(LaunchQueue& queue, const Grouping& grouping, const ExpertsCall& call,
@@ -329,7 +360,7 @@ void experts_down_many(LaunchQueue& queue, const Grouping& grouping, const Exper
   p.tile_count = grouping.tile_count;
   p.out_cols = call.experts.down.rows;
   p.rows_per_input = 1;
-  launch<Target::kBf16>(queue, p, grouping.max_tiles);
+  launch_experts<Target::kBf16>(queue, p, grouping);
 }
 
 }  // namespace weir::cuda

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cuda/chooser.h"
+
 namespace weir::cuda {
 namespace {
 
@@ -20,6 +22,8 @@ class Layout {
  private:
   size_t end_ = 0;
 };
+
+constexpr int32_t kUnknown = -1;
 
 size_t rounded(size_t count) {
   return std::bit_ceil(std::max<size_t>(count, 1));
@@ -50,6 +54,7 @@ Status PassTable::set(const Batch& batch) {
   const size_t pages_at = layout.take<void*>(segments * first.kv.size() * page_stride);
   if (layout.bytes() > memory_.bytes()) {
     queue_.check(cudaStreamSynchronize(queue_.stream()), "waiting for the GPU");
+    sent_.clear();
     WEIR_TRY(memory_, allocate_device(queue_, 2 * layout.bytes()));
   }
   staged_.assign(layout.bytes(), std::byte{0});
@@ -68,10 +73,35 @@ Status PassTable::set(const Batch& batch) {
   view_.kv_layers = static_cast<int32_t>(first.kv.size());
   view_.page_stride = static_cast<int32_t>(page_stride);
   fill(batch);
+  if (batch.chosen != nullptr && staged_ == sent_) return {};
   queue_.check(cudaMemcpyAsync(memory_.data(), staged_.data(), staged_.size(), cudaMemcpyHostToDevice,
                                queue_.stream()),
                "copying a batch");
+  if (batch.chosen != nullptr) {
+    queue_.check(cudaMemcpyAsync(const_cast<int32_t*>(view_.tokens),
+                                 static_cast<const Chooser*>(batch.chosen)->token(), sizeof(int32_t),
+                                 cudaMemcpyDeviceToDevice, queue_.stream()),
+                 "copying a token");
+  }
+  sent_ = staged_;
   return {};
+}
+
+NextRow PassTable::next_row() const {
+  if (!is_one_row()) return {};
+  return {const_cast<int32_t*>(view_.tokens), const_cast<int32_t*>(view_.positions),
+          const_cast<SegmentInfo*>(view_.segments)};
+}
+
+void PassTable::advanced() {
+  if (!is_one_row()) return;
+  const auto sent = [&]<class T>(const T* device) -> T& {
+    return *reinterpret_cast<T*>(
+        sent_.data() + (reinterpret_cast<const char*>(device) - static_cast<const char*>(memory_.data())));
+  };
+  sent(view_.tokens) = kUnknown;
+  ++sent(view_.positions);
+  ++sent(view_.segments).position;
 }
 
 void PassTable::fill(const Batch& batch) {
@@ -82,6 +112,7 @@ void PassTable::fill(const Batch& batch) {
                                                      (reinterpret_cast<const char*>(device) - base));
   };
   std::copy(batch.tokens.begin(), batch.tokens.end(), staged(view_.tokens));
+  if (batch.chosen != nullptr) *staged(view_.tokens) = kUnknown;
   std::copy(batch.wanted.begin(), batch.wanted.end(), staged(view_.wanted));
   for (size_t s = 0; s < batch.segments.size(); ++s) {
     const Segment& segment = batch.segments[s];

@@ -123,10 +123,8 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
     const int t = i / rows_here, r = i % rows_here, tile = r / kTileRows;
     const int row = (blockIdx.x + tile * kCluster) * kTileRows + r % kTileRows;
     if (row >= p.router.rows) continue;
-    float sum = 0;
-    for (int k = 0; k < p.parts; ++k)
-      sum += sums[((tile * p.parts + k) * kFewRows + t) * kTileRows + r % kTileRows];
-    chosen_from[t][row] = sum;
+    chosen_from[t][row] =
+        sum_of_parts(sums + (tile * p.parts * kFewRows + t) * kTileRows + r % kTileRows, p.parts);
   }
   cluster.sync();
   if (blockIdx.x == 0) {

@@ -10,13 +10,14 @@ Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   const size_t assignments = rows * static_cast<size_t>(limits.slots);
   const size_t partial = 8 * static_cast<size_t>(kMaxKvHeads) * kMaxSplits * kMaxGroup * (kHeadDim + 4);
   Scratch s;
-  // Each expert has at most one tile that is not full.
-  s.max_tiles = static_cast<int64_t>(assignments / kExpertTileRows + experts);
+  // Passes of fewer rows have tiles of fewer rows, and then less than one full tile an expert.
+  const size_t tiles =
+      static_cast<size_t>(expert_tiles(limits.rows * limits.slots, limits.experts)) + experts;
   WEIR_TRY(s.normed, allocate_device(queue, rows * hidden * 2));
   WEIR_TRY(s.router_logits, allocate_device(queue, rows * experts * 4));
   WEIR_TRY(s.counts, allocate_device(queue, experts * 4));
   WEIR_TRY(s.order, allocate_device(queue, assignments * 4));
-  WEIR_TRY(s.tiles, allocate_device(queue, static_cast<size_t>(s.max_tiles) * sizeof(ExpertTile)));
+  WEIR_TRY(s.tiles, allocate_device(queue, tiles * sizeof(ExpertTile)));
   WEIR_TRY(s.tile_count, allocate_device(queue, 4));
   WEIR_TRY(s.contributions, allocate_device(queue, assignments * hidden * 2));
   WEIR_TRY(s.queries, allocate_device(queue, rows * widest * 2));
@@ -28,10 +29,8 @@ Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   WEIR_TRY(s.factors,
            allocate_device(queue, (rows / 16 + kMaxSegments + 1) * value_heads * sizeof(ChunkFactors)));
   WEIR_TRY(s.partial, allocate_device(queue, partial * 4));
-  WEIR_TRY(s.tickets, allocate_device(queue, (8 * static_cast<size_t>(kMaxKvHeads) + 1) * 4));
-  WEIR_TRY(s.best, allocate_device(queue, kGreedyBlocks * 4));
-  WEIR_TRY(s.best_id, allocate_device(queue, kGreedyBlocks * 4));
-  WEIR_TRY(s.chosen, allocate_device(queue, (static_cast<size_t>(kMaxChosen) + 1) * 4));
+  WEIR_TRY(s.tickets, allocate_device(queue, 8 * static_cast<size_t>(kMaxKvHeads) * 4));
+  WEIR_TRY(s.choice, allocate_device(queue, sizeof(ChoiceState)));
   return s;
 }
 

@@ -8,11 +8,10 @@
 // .. 3. For bf16 weights x is bf16, and a token is one column.
 #pragma once
 
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tiles.cuh"
 
 namespace weir::cuda {
-
-inline constexpr int kFewRows = 8;
 
 constexpr int padded_cols(int cols) {
   return (cols + kTileCols - 1) / kTileCols * kTileCols;

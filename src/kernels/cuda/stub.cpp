@@ -18,10 +18,6 @@ Result<std::unique_ptr<Steps>> make_cuda_steps(int) {
   return not_built();
 }
 
-Result<std::vector<int32_t>> continue_greedily(Steps&, Rows, int64_t) {
-  return not_built();
-}
-
 CudaReport cuda_report(const Steps&) {
   return {};
 }

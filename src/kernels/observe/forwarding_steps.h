@@ -65,6 +65,10 @@ class ForwardingSteps : public Steps {
     inner_->norm_head(logits, x, gain, epsilon, head, batch);
   }
   DiffusionSteps* diffusion() override { return inner_->diffusion(); }
+  Result<std::unique_ptr<TokenChooser>> make_chooser(const ChoiceRules& rules,
+                                                     std::span<const int32_t> prompt) override {
+    return inner_->make_chooser(rules, prompt);
+  }
   Status finish() override { return inner_->finish(); }
 
  protected:

@@ -66,17 +66,35 @@ Result<SequenceState> Model::copy(const SequenceState& from) {
 }
 
 Result<std::span<const float>> Model::run(const Batch& batch) {
+  WEIR_TRY(const Pass pass, start(batch));
+  steps_->copy_out(logits_.data(), pass.logits.data, pass.logits.bytes());
+  WEIR_RETURN_IF_ERROR(steps_->finish());
+  advance(batch);
+  return std::span<const float>(logits_.data(),
+                                batch.wanted.size() * static_cast<size_t>(config_.vocabulary));
+}
+
+Status Model::queue(const Batch& batch, TokenChooser& chooser) {
+  WEIR_TRY(const Pass pass, start(batch));
+  chooser.choose(pass.logits);
+  advance(batch);
+  return {};
+}
+
+// Checks the batch, reserves its pages and runs the steps.
+Result<Pass> Model::start(const Batch& batch) {
   WEIR_RETURN_IF_ERROR(check(batch));
   for (const Segment& segment : batch.segments) {
     WEIR_RETURN_IF_ERROR(reserve_pages(*segment.state, segment.state->position + segment.rows));
   }
-  const auto wanted = static_cast<int64_t>(batch.wanted.size());
-  const Pass pass = workspace_.pass(static_cast<int64_t>(batch.tokens.size()), wanted);
+  const Pass pass =
+      workspace_.pass(static_cast<int64_t>(batch.tokens.size()), static_cast<int64_t>(batch.wanted.size()));
   forward(*steps_, weights_, config_.norm_epsilon, batch, pass);
-  steps_->copy_out(logits_.data(), pass.logits.data, pass.logits.bytes());
-  WEIR_RETURN_IF_ERROR(steps_->finish());
+  return pass;
+}
+
+void Model::advance(const Batch& batch) {
   for (const Segment& segment : batch.segments) segment.state->position += segment.rows;
-  return std::span<const float>(logits_.data(), static_cast<size_t>(wanted * config_.vocabulary));
 }
 
 Status Model::check(const Batch& batch) const {

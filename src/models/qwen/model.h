@@ -49,6 +49,11 @@ class Model {
 
   std::vector<KernelUse> kernels() const;
 
+  // One pass, and then the choice of a token from the logits of its last row, which is the only one wanted;
+  // waits for neither. `chooser` comes from steps().make_chooser. Errors as run() has, those of the device
+  // when the token is taken.
+  Status queue(const Batch& batch, TokenChooser& chooser);
+
   // Bytes that decoding one token at `position` must move: the weights that it touches, recurrent state read
   // and written, keys and values read.
   uint64_t bytes_per_token(int64_t position) const;
@@ -58,6 +63,8 @@ class Model {
       : config_(std::move(config)), checkpoint_(std::move(checkpoint)), steps_(std::move(steps)) {}
 
   Status check(const Batch& batch) const;
+  Result<Pass> start(const Batch& batch);
+  static void advance(const Batch& batch);
   Status reserve_pages(SequenceState& state, int64_t positions);
 
   // Order matters: weights may be views of the checkpoint, and their memory belongs to the backend.

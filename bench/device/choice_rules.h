@@ -1,0 +1,24 @@
+// What a chooser is told for a host's sampling settings.
+#pragma once
+
+#include "generate/sampler.h"
+#include "kernels/token_chooser.h"
+
+namespace weir::bench {
+
+inline ChoiceRules rules_of(const Sampling& s, int64_t vocabulary) {
+  ChoiceRules rules;
+  rules.vocabulary = vocabulary;
+  rules.temperature = s.temperature;
+  rules.top_k = s.top_k;
+  rules.top_p = s.top_p;
+  rules.min_p = s.min_p;
+  rules.presence_penalty = s.presence_penalty;
+  rules.frequency_penalty = s.frequency_penalty;
+  rules.repetition_penalty = s.repetition_penalty;
+  rules.logit_bias = s.logit_bias;
+  rules.seed = s.seed;
+  return rules;
+}
+
+}  // namespace weir::bench

@@ -1,0 +1,359 @@
+// The next token of one row of logits (kernels/token_chooser.h).
+//
+// One cluster of eight blocks holds the row in shared memory, so that it is read from L2 once. Probabilities
+// are whole numbers, exp((logit - largest) / temperature) * 2^32, rounded: their sums are exact whatever
+// their order, so a choice repeats. What truncation keeps is the head of the logits in descending order,
+// described by its sum alone; the logit at which a head reaches a number of tokens, or a sum, is found by
+// histograms of ever narrower ranges, ending at one value. Equal logits count in order of their ids. Where
+// nothing is cut off, tokens go in order of id instead, as on the host. Bytes: the logits once (1 MB, from
+// L2). Ceiling: latency, about three passes over shared memory for each bound.
+#include <cooperative_groups.h>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/ptx.cuh"
+
+namespace weir::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+constexpr int kBlocks = 8;
+constexpr int kBins = kThreads;
+constexpr float kScale = 4294967296.0f;  // of probabilities
+constexpr float kBinsPerUnit = 32;       // of (largest - logit) / temperature, in the first histogram
+constexpr uint32_t kAll = 0xffffffffu;
+
+using Sum = unsigned long long;
+
+struct Launched {
+  const float* logits;
+  const ChoiceState* state;
+  NextRow next;
+};
+
+struct Largest {
+  float value;
+  int32_t id;
+  int32_t bad;  // a NaN or an infinity was there
+};
+
+struct Memory {
+  uint32_t histogram[2][2][kBins];  // [turn][low and high halves, or counts in the first]
+  Sum of_warp[kWarps];
+  Largest of_warp_largest[kWarps];
+  Largest largest;  // of this block
+  Sum total;        // of this block
+  Sum above;
+  uint32_t bin;
+};
+
+// Whole numbers in the order of the floats.
+__device__ __forceinline__ uint32_t ordered(float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float unordered(uint32_t u) {
+  return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u);
+}
+
+__device__ __forceinline__ Largest larger(const Largest& a, const Largest& b) {
+  Largest out = b.value > a.value || (b.value == a.value && b.id < a.id) ? b : a;
+  out.bad = a.bad | b.bad;
+  return out;
+}
+
+// Of all keys: the largest that a range starts with, how much lies above it.
+struct Found {
+  uint32_t key;
+  Sum above;
+};
+
+// One block's view of the row.
+class Row {
+ public:
+  __device__ Row(float* logits, Memory& memory, const ChoiceState& state, const float* from)
+      : logits_(logits), m_(memory), state_(state) {
+    const int rank = static_cast<int>(cluster_.block_rank());
+    each_ = (state.vocabulary + kBlocks - 1) / kBlocks;
+    first_ = min(rank * each_, state.vocabulary);
+    count_ = min(each_, state.vocabulary - first_);
+    load(from);
+  }
+
+  __device__ const Largest& largest() const { return largest_; }
+
+  __device__ Sum weight(float logit) const {
+    return __float2ull_rn(expf((logit - largest_.value) / state_.temperature) * kScale);
+  }
+
+  // The sum of all weights of logits whose key is at least `key`.
+  __device__ Sum weight_from(uint32_t key) {
+    Sum sum = 0;
+    for (int i = threadIdx.x; i < count_; i += kThreads) {
+      if (ordered(logits_[i]) >= key) sum += weight(logits_[i]);
+    }
+    return over_cluster(sum);
+  }
+
+  // The largest key whose logits, with all larger ones, number `goal` or more; there are as many.
+  __device__ Found find_count(Sum goal) { return find<true>(goal); }
+  // The same for a sum of weights.
+  __device__ Found find_weight(Sum goal) { return find<false>(goal); }
+
+  // Calls `chosen(id)` in the one thread that has the first token, in order of ids, with which the sum of
+  // `measure(logit)` reaches `goal`.
+  template <class Measure, class Chosen>
+  __device__ void find_id(Sum goal, const Measure& measure, const Chosen& chosen) {
+    const int each = (each_ + kThreads - 1) / kThreads | 1;  // odd: threads read different banks
+    const int begin = threadIdx.x * each, end = min(begin + each, count_);
+    Sum mine = 0;
+    for (int i = begin; i < end; ++i) mine += measure(logits_[i]);
+    const Sum through = scan(mine);
+    Sum before = 0;
+    share_total(through);
+    for (unsigned r = 0; r < cluster_.block_rank(); ++r) before += *cluster_.map_shared_rank(&m_.total, r);
+    Sum sum = before + through - mine;
+    if (sum >= goal || sum + mine < goal) return;
+    for (int i = begin; i < end; ++i) {
+      sum += measure(logits_[i]);
+      if (sum >= goal) return chosen(first_ + i);
+    }
+  }
+
+ private:
+  __device__ float processed(float logit, int id) const {
+    if (state_.bias != nullptr) logit = __fadd_rn(logit, state_.bias[id]);
+    if (state_.history == nullptr) return logit;
+    const int seen = state_.history[id];
+    if (seen == 0) return logit;
+    if (state_.repetition_penalty != 1.0f) {
+      logit = logit > 0 ? __fdiv_rn(logit, state_.repetition_penalty)
+                        : __fmul_rn(logit, state_.repetition_penalty);
+    }
+    if (seen == 1) return logit;
+    logit = __fsub_rn(logit, __fmul_rn(state_.frequency_penalty, static_cast<float>(seen - 1)));
+    return __fsub_rn(logit, state_.presence_penalty);
+  }
+
+  __device__ void load(const float* from) {
+    Largest best{-INFINITY, INT32_MAX, 0};
+    for (int i = threadIdx.x; i < count_; i += kThreads) {
+      const float raw = from[first_ + i], logit = processed(raw, first_ + i);
+      logits_[i] = logit;
+      best = larger(best, {logit, first_ + i, raw < INFINITY ? 0 : 1});
+    }
+    for (int step = 16; step > 0; step /= 2) {
+      best = larger(best, {__shfl_xor_sync(kAll, best.value, step), __shfl_xor_sync(kAll, best.id, step),
+                           __shfl_xor_sync(kAll, best.bad, step)});
+    }
+    if (threadIdx.x % 32 == 0) m_.of_warp_largest[threadIdx.x / 32] = best;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (const Largest& other : m_.of_warp_largest) best = larger(best, other);
+      m_.largest = best;
+    }
+    cluster_.sync();
+    largest_ = *cluster_.map_shared_rank(&m_.largest, 0);
+    for (unsigned r = 1; r < kBlocks; ++r) {
+      largest_ = larger(largest_, *cluster_.map_shared_rank(&m_.largest, r));
+    }
+  }
+
+  // Inclusive, over the block's threads.
+  __device__ Sum scan(Sum value) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int step = 1; step < 32; step *= 2) {
+      const Sum before = __shfl_up_sync(kAll, value, step);
+      if (lane >= step) value += before;
+    }
+    if (lane == 31) m_.of_warp[warp] = value;
+    __syncthreads();
+    Sum before = lane < warp ? m_.of_warp[lane] : 0;
+    for (int step = 16; step > 0; step /= 2) before += __shfl_xor_sync(kAll, before, step);
+    __syncthreads();
+    return value + before;
+  }
+
+  // The block's sum becomes visible to the cluster; `through` is inclusive.
+  __device__ void share_total(Sum through) {
+    cluster_.sync();  // the total before has been read
+    if (threadIdx.x == kThreads - 1) m_.total = through;
+    cluster_.sync();
+  }
+
+  __device__ Sum over_cluster(Sum value) {
+    share_total(scan(value));
+    Sum sum = 0;
+    for (unsigned r = 0; r < kBlocks; ++r) sum += *cluster_.map_shared_rank(&m_.total, r);
+    return sum;
+  }
+
+  // The smallest key of a bin of the first histogram; the last bin holds all that is left.
+  __device__ uint32_t first_key(int bin) const {
+    if (bin < 0) return ordered(largest_.value) + 1;
+    if (bin >= kBins - 1) return 0;
+    return ordered(
+        fmaf(-(static_cast<float>(bin) + 1.0f) / kBinsPerUnit, state_.temperature, largest_.value));
+  }
+  __device__ int first_bin(float logit, uint32_t key) const {
+    const float distance = (largest_.value - logit) / state_.temperature * kBinsPerUnit;
+    int bin = static_cast<int>(fminf(distance, kBins - 1.0f));
+    while (key < first_key(bin)) ++bin;
+    while (key >= first_key(bin - 1)) --bin;
+    return bin;
+  }
+
+  template <bool kCounts>
+  __device__ Found find(Sum goal) {
+    Sum above =
+        descend<kCounts>(goal, 0, [this](float logit, uint32_t key) { return first_bin(logit, key); });
+    uint32_t low = first_key(static_cast<int>(m_.bin)), high = first_key(static_cast<int>(m_.bin) - 1);
+    while (high - low > 1) {
+      const uint32_t range = high - low, top = high - 1;
+      const int shift = max(0, 32 - __clz(range - 1) - 10);
+      above = descend<kCounts>(goal, above, [=](float, uint32_t key) {
+        return key >= low && key < high ? static_cast<int>((top - key) >> shift) : -1;
+      });
+      high = top - (m_.bin << shift) + 1;
+      low = max(low, high - min(high, 1u << shift));
+    }
+    return {low, above};
+  }
+
+  // One histogram over the cluster, bins in descending order of keys. m.bin becomes the first with which
+  // `above` and the bins up to it reach `goal`; returns what lies above it.
+  template <bool kCounts, class BinOf>
+  __device__ Sum descend(Sum goal, Sum above, const BinOf& bin_of) {
+    uint32_t(&histogram)[2][kBins] = m_.histogram[turn_];
+    turn_ ^= 1;
+    histogram[0][threadIdx.x] = histogram[1][threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < count_; i += kThreads) {
+      const float logit = logits_[i];
+      const int bin = bin_of(logit, ordered(logit));
+      if (bin < 0) continue;
+      if constexpr (kCounts) {
+        atomicAdd(&histogram[0][bin], 1u);
+      } else if (const Sum w = weight(logit); w > 0) {
+        atomicAdd(&histogram[0][bin], static_cast<uint32_t>(w) & 0xffff);
+        atomicAdd(&histogram[1][bin], static_cast<uint32_t>(w >> 16));
+      }
+    }
+    cluster_.sync();
+    Sum mine = 0;
+#pragma unroll
+    for (unsigned r = 0; r < kBlocks; ++r) {
+      mine += *cluster_.map_shared_rank(&histogram[0][threadIdx.x], r);
+      mine += static_cast<Sum>(*cluster_.map_shared_rank(&histogram[1][threadIdx.x], r)) << 16;
+    }
+    const Sum through = above + scan(mine);
+    if (through >= goal && through - mine < goal) m_.bin = threadIdx.x, m_.above = through - mine;
+    __syncthreads();
+    return m_.above;
+  }
+
+  cooperative_groups::cluster_group cluster_ = cooperative_groups::this_cluster();
+  float* logits_;
+  Memory& m_;
+  const ChoiceState& state_;
+  Largest largest_;
+  int each_, first_, count_;  // of a block's ids
+  int turn_ = 0;
+};
+
+// The smallest key whose weight is at least min_p.
+__device__ uint32_t key_of_min_p(const ChoiceState& s, float largest) {
+  const double top = largest, t = s.temperature;
+  float logit = static_cast<float>(top + t * log(static_cast<double>(s.min_p)));
+  while (exp((logit - top) / t) >= s.min_p) logit = nextafterf(logit, -INFINITY);
+  while (exp((logit - top) / t) < s.min_p) logit = nextafterf(logit, INFINITY);
+  return ordered(logit);
+}
+
+// The sum of the weights that truncation leaves; they are the largest ones.
+__device__ Sum kept_weight(Row& row, const ChoiceState& s) {
+  Sum kept;
+  if (s.top_k > 0) {
+    const Sum k = min(s.top_k, s.vocabulary);
+    const Found last = row.find_count(k);
+    kept = row.weight_from(last.key + 1) + (k - last.above) * row.weight(unordered(last.key));
+  } else {
+    kept = row.weight_from(0);
+  }
+  if (s.top_p < 1) {
+    const Sum goal =
+        max(1ull, static_cast<Sum>(ceil(static_cast<double>(s.top_p) * static_cast<double>(kept))));
+    const Found last = row.find_weight(goal);
+    const Sum each = row.weight(unordered(last.key));
+    kept = last.above + (goal - last.above + each - 1) / each * each;
+  }
+  if (s.min_p > 0) kept = min(kept, row.weight_from(key_of_min_p(s, row.largest().value)));
+  return kept;
+}
+
+// Where the draw falls in `whole`, counted from 1.
+__device__ Sum drawn(const ChoiceState& s, Sum whole) {
+  const Sum point = random_word(s.seed, s.sequence, s.progress->step) >> 8;  // of 2^24
+  return (__umul64hi(whole, point) << 40 | whole * point >> 24) + 1;
+}
+
+// One thread: the choice is made.
+__device__ void finish(const ChoiceState& s, const NextRow& next, int32_t token) {
+  ChoiceProgress& progress = *s.progress;
+  s.ring[progress.choices % kChoiceRing] = token;
+  token = max(token, 0);
+  progress.token = token;
+  ++progress.choices;
+  ++progress.step;
+  if (s.history != nullptr) s.history[token] = max(s.history[token], 1) + 1;
+  if (next.token == nullptr) return;
+  *next.token = token;
+  ++*next.position;
+  ++next.segment->position;
+}
+
+__global__ void __launch_bounds__(kThreads, 1) choose_kernel(const Launched p) {
+  extern __shared__ float logits[];
+  __shared__ Memory memory;
+  const ChoiceState s = *p.state;
+  wait_for_previous();
+  let_next_start();
+  Row row(logits, memory, s, p.logits);
+  const auto done = [&](int32_t token) { finish(s, p.next, token); };
+  const Largest& largest = row.largest();
+  const bool first = blockIdx.x == 0 && threadIdx.x == 0;
+  if (largest.bad != 0 || largest.value == -INFINITY) {
+    if (first) done(largest.bad != 0 ? kBadLogits : kNothingToChoose);
+  } else if (s.temperature == 0) {
+    if (first) done(largest.id);
+  } else if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0) {
+    row.find_id(
+        drawn(s, row.weight_from(0)), [&](float logit) { return row.weight(logit); }, done);
+  } else {
+    const Sum goal = drawn(s, kept_weight(row, s));
+    const Found at = row.find_weight(goal);
+    const Sum place = (goal - at.above - 1) / row.weight(unordered(at.key)) + 1;
+    row.find_id(
+        place, [&](float logit) { return Sum{ordered(logit) == at.key ? 1u : 0u}; }, done);
+  }
+  cooperative_groups::this_cluster().sync();  // nobody reads this block's memory any more
+}
+
+}  // namespace
+
+int64_t largest_choice() {
+  return kBlocks * ((int64_t{227 << 10} - static_cast<int64_t>(sizeof(Memory)) - 1024) / 4);
+}
+
+void choose_token(LaunchQueue& queue, const float* logits, const ChoiceState* state, int64_t vocabulary,
+                  const NextRow& next) {
+  Shape shape;
+  shape.blocks = dim3(kBlocks);
+  shape.threads = kThreads;
+  shape.cluster = kBlocks;
+  shape.shared = static_cast<size_t>((vocabulary + kBlocks - 1) / kBlocks) * sizeof(float);
+  queue.launch(choose_kernel, shape, Launched{logits, state, next});
+}
+
+}  // namespace weir::cuda
