@@ -6,7 +6,7 @@ namespace weir::cpu {
 namespace {
 
 constexpr int64_t kPanelBlocks = kHeadPanel / kBlockRows;
-constexpr int64_t kTileFloats = kColumnTile * kHeadPanel;
+constexpr int64_t kTileFloats = kColumnTile * kColumnStride;
 
 struct Sizes {
   Sizes(int64_t rows, int64_t cols, int64_t panels, int threads)
@@ -62,7 +62,7 @@ void ExpectedEmbeddings::set_rescale(int64_t row, int64_t panel, const Rescale& 
 // `rescales_` hold meets sums of 0.
 void ExpectedEmbeddings::select(int64_t group, int64_t panel, int64_t count) {
   const int64_t at = slot(group, panel);
-  const int64_t present = std::min(kRowTile, rows_ - group * kRowTile);
+  const int64_t present = group_rows(group);
   const float* scales = panel_scales_ + at * kRowTile;
   float* rescales = rescales_ + at * kRowTile;
   std::fill(rescales + present, rescales + kRowTile, 1.0f);
@@ -94,15 +94,15 @@ void ExpectedEmbeddings::add_tile(int64_t first, int64_t panel, int64_t tile, fl
   for (int64_t g = 0; g < groups(); ++g) blocks |= selections_[slot(g, panel)].blocks;
   for (int64_t b = 0; b < kPanelBlocks; ++b) {
     if ((blocks >> b & 1u) == 0) continue;
-    vocabulary_->decode_columns(columns + b * kBlockRows, kHeadPanel, (first + panel) * kPanelBlocks + b,
+    vocabulary_->decode_columns(columns + b * kBlockRows, kColumnStride, (first + panel) * kPanelBlocks + b,
                                 tile * kColumnTile);
   }
   for (int64_t g = 0; g < groups(); ++g) {
     const int64_t at = slot(g, panel);
     if (selections_[at].count == 0) continue;
-    kernels_->add_tokens(
-        sums(g, tile), rescales_ + at * kRowTile, columns,
-        {tokens_ + at * kHeadPanel, selected_ + at * kHeadPanel * kRowTile, selections_[at].count});
+    kernels_->add_tokens(sums(g, tile), rescales_ + at * kRowTile, columns,
+                         {tokens_ + at * kHeadPanel, selected_ + at * kHeadPanel * kRowTile,
+                          selections_[at].count, group_rows(g)});
   }
 }
 

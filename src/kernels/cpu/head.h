@@ -2,7 +2,7 @@
 //
 // The vocabulary is walked once, some panels at a time, in four phases with a barrier of the pool between
 // them: threads divide the panels' blocks of weights for the logits, then rows for what is learned about
-// each, then columns for the expected embeddings. Which thread does what moves no sum.
+// each, then, for expected embeddings, rows and panels, and columns. Which thread does what moves no sum.
 #pragma once
 
 #include <span>

@@ -7,13 +7,13 @@
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-static_assert(kColumnTile == kLanes && kRowTile == kLanes && kBlockRows == kLanes);
+static_assert(kColumnTile == kLanes && kRowTile == 2 * kLanes && kBlockRows == kLanes);
 
-// Columns whose sums stay in registers: with the 32 of 512 bits a whole tile, else four (of two registers).
+// Vectors of sums that stay in registers, of which there are 32 of 512 bits, or 16 of 256.
 #if defined(__AVX512F__)
-constexpr int kColumnsAtOnce = 16;
+constexpr int kSums = 16;
 #else
-constexpr int kColumnsAtOnce = 4;
+constexpr int kSums = 4;
 #endif
 
 constexpr float kLowest = -3.402823466e38f;
@@ -41,23 +41,36 @@ PanelSums weigh_panel(float* logits, float* weights, int64_t count, const Cappin
   return sums;
 }
 
-void add_tokens(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens) {
-  const F32x16 factor = load(rescale);
-  for (int64_t c = 0; c < kColumnTile; c += kColumnsAtOnce) {
-    const float* column = columns + c * kHeadPanel;
-    F32x16 acc[kColumnsAtOnce];
-    repeat<kColumnsAtOnce>([&](int i) WEIR_INLINE_LAMBDA { acc[i] = set1(0.0f); });
+// For `vectors` times 16 rows. Two vectors take 10 loads for 16 multiply-adds, one takes 17.
+template <int vectors>
+void add_weighed(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens) {
+  constexpr int kColumns = kSums / vectors;
+  for (int64_t i = 0; i < kColumnTile * kRowTile; i += kLanes) prefetch(sums + i);
+  for (int64_t c = 0; c < kColumnTile; c += kColumns) {
+    const float* first = columns + c * kColumnStride;
+    F32x16 acc[kColumns][vectors];
+    repeat<kSums>([&](int i) WEIR_INLINE_LAMBDA { acc[i / vectors][i % vectors] = set1(0.0f); });
     for (int64_t t = 0; t < tokens.count; ++t) {
-      const F32x16 weight = load(tokens.weights + t * kRowTile);
-      const float* element = column + tokens.tokens[t];
-      repeat<kColumnsAtOnce>(
-          [&](int i) WEIR_INLINE_LAMBDA { acc[i] = fma(set1(element[i * kHeadPanel]), weight, acc[i]); });
+      const float* element = first + tokens.tokens[t];
+      F32x16 weight[vectors];
+      repeat<vectors>(
+          [&](int j) WEIR_INLINE_LAMBDA { weight[j] = load(tokens.weights + t * kRowTile + j * kLanes); });
+      repeat<kColumns>([&](int i) WEIR_INLINE_LAMBDA {
+        const F32x16 value = set1(element[i * kColumnStride]);
+        repeat<vectors>([&](int j) WEIR_INLINE_LAMBDA { acc[i][j] = fma(value, weight[j], acc[i][j]); });
+      });
     }
-    repeat<kColumnsAtOnce>([&](int i) WEIR_INLINE_LAMBDA {
-      float* sum = sums + (c + i) * kRowTile;
-      store(sum, fma(load(sum), factor, acc[i]));
+    repeat<kSums>([&](int i) WEIR_INLINE_LAMBDA {
+      const int j = i % vectors;
+      float* sum = sums + (c + i / vectors) * kRowTile + j * kLanes;
+      store(sum, fma(load(sum), load(rescale + j * kLanes), acc[i / vectors][j]));
     });
   }
+}
+
+void add_tokens(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens) {
+  const auto run = tokens.rows > kLanes ? add_weighed<2> : add_weighed<1>;
+  run(sums, rescale, columns, tokens);
 }
 
 // Affine columns from a line of 4 (or 8) columns; see linear_kernels.h.
@@ -77,6 +90,7 @@ struct Lines {
     const GroupScales group = load_scales(first + lines, block.wide_scales);
     const uint8_t* p = first + from % block.group / kCols * 64;
     for (int64_t c = 0; c < kColumnTile; c += kCols, p += 64, out += kCols * stride) {
+      prefetch(p + kColumnTile / kCols * 64);
       const I32x16 line = lanes(load_u8x64(p));
       store(out, column<0>(line, group));
       store(out + stride, column<8>(line, group));

@@ -8,9 +8,11 @@ namespace weir::cpu {
 
 inline constexpr int64_t kHeadPanel = 256;  // kVocabularyPanel, whose header these sources may not include
 
-// Columns of embeddings decoded together, and rows of a canvas whose expected embeddings are summed together.
+// Columns of embeddings decoded together, floats from one to the next (not a power of two, so that they do
+// not share the sets of a cache), and rows whose expected embeddings are summed together.
 inline constexpr int64_t kColumnTile = 16;
-inline constexpr int64_t kRowTile = 16;
+inline constexpr int64_t kColumnStride = kHeadPanel + 16;
+inline constexpr int64_t kRowTile = 32;
 
 // y = factor * tanh(inverse_cap * z).
 struct Capping {
@@ -38,11 +40,12 @@ struct EmbeddingBlock {
 // kColumnTile.
 using DecodeColumns = void (*)(float* out, int64_t stride, const EmbeddingBlock& block, int64_t column);
 
-// Some tokens of a panel and what they weigh for kRowTile rows.
+// Some tokens of a panel and what they weigh for at most kRowTile rows; the others weigh 0.
 struct WeighedTokens {
   const uint16_t* tokens = nullptr;  // [count], ascending, in the panel
   const float* weights = nullptr;    // [count][kRowTile]
   int64_t count = 0;
+  int64_t rows = 0;
 };
 
 struct HeadKernels {
@@ -51,7 +54,7 @@ struct HeadKernels {
   PanelSums (*weigh_panel)(float* logits, float* weights, int64_t count, const Capping& capping);
 
   // sums[c][row] = fma(sums[c][row], rescale[row], t), t = sum over the tokens, in their order, by fma from
-  // 0, of columns[c][token] * weight of the row. columns [kColumnTile][kHeadPanel], sums
+  // 0, of columns[c][token] * weight of the row. columns [kColumnTile][kColumnStride], sums
   // [kColumnTile][kRowTile], rescale [kRowTile].
   void (*add_tokens)(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens);
 
