@@ -165,9 +165,16 @@ void Canvas::close() {
 void Canvas::settle(int64_t count, int32_t token) {
   best_[static_cast<size_t>(count)] = token;
   tokens_ = best_;
-  std::fill(frozen_.begin(), frozen_.end(), uint8_t{0});
-  std::fill(accepted_in_a_row_.begin(), accepted_in_a_row_.end(), 0);
-  for (size_t slot = 0; slot <= static_cast<size_t>(count); ++slot) freeze(slot);
+  for (int64_t slot = 0; slot < length(); ++slot) {
+    const auto i = static_cast<size_t>(slot);
+    frozen_[i] = 0;
+    accepted_in_a_row_[i] = 0;
+    if (slot <= count) {
+      freeze(i);
+    } else {
+      tokens_[i] = draws_->renoise(passes_, slot);
+    }
+  }
   closing_ = false;
   unchanged_ = 0;
   limit_ = passes_ + most_passes();

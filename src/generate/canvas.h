@@ -41,8 +41,8 @@ class Canvas {
 
   bool done() const { return done_; }
 
-  // The first `count` positions are right, and the next one is to hold `token`: all of them are frozen.
-  // Denoising goes on with the others.
+  // The first `count` positions are right, and the next one is to hold `token`: all of them are frozen. The others become
+  // noise, as what follows another token may stand elsewhere; their expected embeddings must be forgotten too.
   void settle(int64_t count, int32_t token);
 
   // The text as of the last pass: the best token of each position, or the one that it is frozen with.

@@ -178,6 +178,7 @@ void DiffusionGeneration::take_check(std::span<const Belief> beliefs) {
     if (b.best == block[i] || b.best_probability < denoising_.causal_check->sure) continue;
     WEIR_CHECK(model_.cut(state_, static_cast<int64_t>(tokens_.size())));
     canvas_->settle(static_cast<int64_t>(i), b.best);
+    model_.clear(*canvas_state_);
     if (canvas_->done()) commit();
     return;
   }
