@@ -159,10 +159,12 @@ bool Canvas::is_certain(int64_t count) const {
 void Canvas::close() {
   closing_ = true;
   tokens_ = best_;
-  std::fill(frozen_.begin(), frozen_.end(), uint8_t{0});
+  std::fill(frozen_.begin() + static_cast<std::ptrdiff_t>(settled_), frozen_.end(), uint8_t{0});
 }
 
 void Canvas::settle(int64_t count, int32_t token) {
+  WEIR_CHECK(count >= settled_ && count < length());
+  settled_ = count + 1;
   best_[static_cast<size_t>(count)] = token;
   tokens_ = best_;
   for (int64_t slot = 0; slot < length(); ++slot) {
@@ -196,7 +198,8 @@ void Canvas::plan() {
   asked_.clear();
   for (size_t slot = 0; slot < tokens_.size(); ++slot) {
     if (full || !is_frozen(slot) || forwarded_[slot] < 0) slots_.push_back(static_cast<int32_t>(slot));
-    if (thaw || !is_frozen(slot)) asked_.push_back(static_cast<int32_t>(slot));
+    const bool may_thaw = thaw && static_cast<int64_t>(slot) >= settled_;
+    if (may_thaw || !is_frozen(slot)) asked_.push_back(static_cast<int32_t>(slot));
   }
   if (!full) fill_bucket();
 }

@@ -41,8 +41,9 @@ class Canvas {
 
   bool done() const { return done_; }
 
-  // The first `count` positions are right, and the next one is to hold `token`: all of them are frozen. The others become
-  // noise, as what follows another token may stand elsewhere; their expected embeddings must be forgotten too.
+  // The first `count` positions are right, and the next one is to hold `token`: all of them are frozen. The
+  // others become noise, as what follows another token may stand elsewhere; their expected embeddings must be
+  // forgotten too.
   void settle(int64_t count, int32_t token);
 
   // The text as of the last pass: the best token of each position, or the one that it is frozen with.
@@ -78,6 +79,7 @@ class Canvas {
   bool done_ = false;
   int64_t limit_;          // passes after which the canvas is done at the latest
   bool closing_ = false;   // one pass is left, over the finished text
+  int64_t settled_ = 0;    // so many first positions are frozen for good
   int64_t unchanged_ = 0;  // passes in a row that left the best tokens, where they count, as they were
   int64_t changed_since_full_pass_ = 0;
 

@@ -285,6 +285,33 @@ TEST(Canvas, settled_positions_are_frozen_and_the_others_go_on) {
   EXPECT_EQ(canvas.best()[kLength - 1], 7);
 }
 
+TEST(Canvas, settled_positions_are_never_thawed_so_checks_come_to_an_end) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 100; ++trial) {
+    Denoising denoising;
+    denoising.steps = 6;
+    denoising.freezing = Freezing{};
+    denoising.repair = random() % 2 == 0;
+    denoising.compaction = Compaction{.refresh_share = 0.1f, .thaw = true, .bucket = 1};
+    Canvas canvas = make_canvas(denoising, static_cast<uint64_t>(trial));
+    Tokens settled;
+    while (static_cast<int64_t>(settled.size()) < kLength) {
+      std::vector<Belief> beliefs;
+      for (size_t i = 0; i < canvas.asked().size(); ++i) {
+        beliefs.push_back(belief(static_cast<int32_t>(random() % 6), 0.05f));
+      }
+      canvas.absorb(beliefs);
+      for (size_t i = 0; i < settled.size(); ++i) ASSERT_EQ(canvas.best()[i], settled[i]);
+      if (!canvas.done()) continue;
+      // A checker that never agrees with the first position that is left.
+      settled.push_back(static_cast<int32_t>(20 + settled.size()));
+      canvas.settle(static_cast<int64_t>(settled.size()) - 1, settled.back());
+    }
+    EXPECT_TRUE(canvas.done());
+    EXPECT_EQ(to_tokens(canvas.best()), settled);
+  }
+}
+
 TEST(Canvas, every_combination_of_departures_ends_within_its_passes) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 500; ++trial) {
