@@ -9,5 +9,5 @@ endforeach()
 target_link_libraries(weir_device_check PRIVATE weir_generate)
 target_sources(weir_device_check PRIVATE device/check_choices.cpp device/check_models.cpp device/check_sequences.cpp
                                          device/check_steps.cpp device/comparison.cpp)
-target_sources(weir_device_bench PRIVATE device/launch_floor.cu device/step_bench.cpp)
+target_sources(weir_device_bench PRIVATE device/ablations.cpp device/expand_copy.cu device/launch_floor.cu device/step_bench.cpp)
 weir_cuda_target(weir_device_bench)

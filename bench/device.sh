@@ -22,7 +22,7 @@ if [ "$what" = check ] || [ "$what" = all ]; then
   grep -E '^BAD|equal to the golden|checks,' "$out/check.txt"
 fi
 if [ "$what" = sanitize ] || [ "$what" = all ]; then
-  for tool in memcheck synccheck; do
+  for tool in memcheck racecheck synccheck; do
     compute-sanitizer --tool "$tool" --error-exitcode 1 "$bin/weir_device_check" small >"$out/$tool.txt" 2>&1 || failed=1
     echo "$tool: $(tail -1 "$out/$tool.txt")"
   done

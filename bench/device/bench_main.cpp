@@ -8,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/synthetic.h"
+#include "device/ablations.h"
 #include "device/launch_floor.h"
 #include "device/random_weights.h"
 #include "device/step_bench.h"
@@ -143,6 +144,39 @@ struct Session {
     return (now() - start) / kTokens;
   }
 
+  // Choices alone, from the same logits.
+  void choices() {
+    const int64_t vocabulary = model.config().vocabulary;
+    Random random(5);
+    const auto values = random.values(vocabulary, 4.0f);
+    const Buffer memory = std::move(*model.steps().allocate(values.size() * sizeof(float)));
+    model.steps().copy_in(memory.data(), values.data(), values.size() * sizeof(float));
+    const auto time = [&](const char* name, const ChoiceRules& rules) {
+      auto chooser = model.steps().make_chooser(rules, {});
+      if (!chooser.ok() || *chooser == nullptr) return;
+      double start = 0;
+      for (int i = 0; i <= 200; ++i) {
+        (*chooser)->choose({memory.data(), 1, vocabulary});
+        if (i == 0) start = now();
+        if (i > 0 && !(*chooser)->take().ok()) return;
+      }
+      std::printf("  choice, %-22s %7.1f us\n", name, (now() - start) / 200 * 1e6);
+    };
+    ChoiceRules rules;
+    rules.vocabulary = vocabulary;
+    time("temperature", rules);
+    rules.top_p = 0.95f;
+    time("top-p", rules);
+    rules.top_k = 20;
+    time("top-k and top-p", rules);
+    rules.frequency_penalty = 0.5f;
+    time("penalties too", rules);
+    rules.temperature = 0;
+    time("greedy with penalties", rules);
+    rules.frequency_penalty = 0;
+    time("greedy", rules);
+  }
+
   // One token after a prefill of `depth`, for a profiler.
   void once(int64_t depth) {
     SequenceState state = std::move(*model.new_sequence());
@@ -207,12 +241,14 @@ int run(int64_t layers, int64_t long_context, const std::string& what) {
     return 0;
   }
   session.decode(0, 5);
+  session.choices();
   session.steps(256, 1, 20);
   if (what == "all") {
     session.prefill(512, 3);
     session.prefill(4096, 3);
     session.steps(0, 4096, 3);
     session.steps(0, 512, 3);
+    print_ablations(**model);
   }
   if (long_context > 0) {
     if (what == "all") session.prefill(long_context, 0);

@@ -35,7 +35,7 @@ void check_delta_rule(Report& report, Steps& cuda, const ModelShape& shape, std:
 
 void check_steps(Report& report, Steps& cuda, const CheckOptions& options);
 // Choices on the device against the host's sampler, given the same logits.
-void check_choices(Report& report, Steps& cuda);
+void check_choices(Report& report, Steps& cuda, const CheckOptions& options);
 void check_models(Report& report, const CheckOptions& options);
 
 }  // namespace weir::bench

@@ -16,9 +16,13 @@ int main(int argc, char** argv) {
   }
   std::printf("%s\n", (*steps)->name().c_str());
   bench::Report report;
+  const auto too_much = (*steps)->allocate(size_t{1} << 40);
+  const bool says_what_is_free = !too_much.ok() && too_much.error().code == Code::kOutOfMemory &&
+                                 too_much.error().message.find("are free") != std::string::npos;
+  report.add("a terabyte is refused, with what is free", says_what_is_free ? 0 : 1, 0);
   const bench::CheckOptions options{.small_only = what == "small", .seeds = what == "small" ? 1 : 2};
   if (what != "models" && what != "choices") bench::check_steps(report, **steps, options);
-  if (what != "models" && what != "steps") bench::check_choices(report, **steps);
+  if (what != "models" && what != "steps") bench::check_choices(report, **steps, options);
   if (what != "steps" && what != "choices") bench::check_models(report, options);
   std::printf("%d checks, %d failed\n", report.checks(), report.failures());
   return report.failures() == 0 ? 0 : 1;

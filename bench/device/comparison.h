@@ -15,9 +15,13 @@ namespace weir::bench {
 // rows has three (x, W, result), others chain a few more.
 inline constexpr double kLinearBound = 6e-3;
 inline constexpr double kChainBound = 1.2e-2;
-// The recurrence feeds rounded keys back into its state, and its norm magnifies what is left of heads that
-// cancel.
-inline constexpr double kRecurrenceBound = 3e-2;
+// One rounding, of the result: at most 2^-9 of each value.
+inline constexpr double kRowBound = 3e-3;
+// The recurrence feeds rounded keys back into its state.
+inline constexpr double kRecurrenceBound = 8e-3;
+// Logits that an exchanged expert may differ by: each is off by less than five standard deviations of 1.6e-3,
+// from two roundings of 1.1e-3.
+inline constexpr double kLogitGap = 1.6e-2;
 
 // One backend's copy of what a case needs.
 struct Side {

@@ -81,15 +81,47 @@ __device__ __forceinline__ const __nv_bfloat16* projected_row(const Params& p, i
   return p.projected + static_cast<size_t>(row) * 2 * (p.heads + p.kv_heads) * kHeadDim;
 }
 
+// New positions that a block writes: item i is a key, then a value, of position first + i / 2.
+struct Appended {
+  int first;
+  int count;  // items
+
+  __device__ __forceinline__ Appended(const Item& item, const SegmentInfo& segment)
+      : first(max(segment.position, item.first_block * kBlock)),
+        count(2 * max(0, min(item.position + 1, item.end_block * kBlock) - first)) {}
+
+  __device__ __forceinline__ const __nv_bfloat16* from(const Params& p, const Item& item,
+                                                       const SegmentInfo& segment, int i) const {
+    const int row = segment.first_row + first + i / 2 - segment.position;
+    return projected_row(p, row) + (2 * p.heads + item.kv_head + i % 2 * p.kv_heads) * kHeadDim;
+  }
+};
+
+// What a warp takes from the projection, all asked for at once: its query head, that head's gate, and the
+// first item that it appends.
+struct Inputs {
+  uint4 query{}, gate{}, appended{};
+
+  __device__ __forceinline__ Inputs(const Params& p, const Item& item, const SegmentInfo& segment,
+                                    const Appended& news) {
+    const int warp = threadIdx.x / 32, head = item.kv_head * item.group + warp;
+    if (warp < item.group) {
+      query = packed_head(projected_row(p, item.row) + 2 * head * kHeadDim);
+      gate = packed_head(projected_row(p, item.row) + (2 * head + 1) * kHeadDim);
+    }
+    if (warp < news.count) appended = packed_head(news.from(p, item, segment, warp));
+  }
+};
+
 // Queries into shared memory, scaled by 256^-1/2 (exact); missing heads are zero.
-__device__ __forceinline__ void prepare_queries(const Params& p, const Item& item, const HeadNorm& norm,
-                                                Memory& m) {
+__device__ __forceinline__ void prepare_queries(const Item& item, const uint4& query, const HeadNorm& norm,
+                                                const Rotation& rotation, Memory& m) {
   const int warp = threadIdx.x / 32;
   uint4 packed{};
   if (warp < item.group) {
     float v[8];
-    load_head(v, projected_row(p, item.row) + 2 * (item.kv_head * item.group + warp) * kHeadDim);
-    norm_and_rotate(v, norm, item.position);
+    unpack_head(v, query);
+    norm_and_rotate(v, norm, rotation);
 #pragma unroll
     for (float& value : v) value *= 0.0625f;
     packed = pack_head(v);
@@ -97,19 +129,20 @@ __device__ __forceinline__ void prepare_queries(const Params& p, const Item& ite
   reinterpret_cast<uint4*>(m.queries + warp * kVectorStride)[threadIdx.x % 32] = packed;
 }
 
+// `rotation` is that of the row's own position.
 __device__ __forceinline__ void append_new(const Params& p, const Item& item, const SegmentInfo& segment,
-                                           const HeadNorm& norm, const CacheView& cache) {
-  const int first = max(segment.position, item.first_block * kBlock);
-  const int end = min(item.position + 1, item.end_block * kBlock);
+                                           const Appended& news, uint4 appended, const HeadNorm& norm,
+                                           const Rotation& rotation, const CacheView& cache) {
   const int warp = threadIdx.x / 32;
-  for (int i = warp; i < 2 * (end - first); i += kWarps) {
-    const int position = first + i / 2;
-    const __nv_bfloat16* row = projected_row(p, segment.first_row + position - segment.position) +
-                               (2 * p.heads + item.kv_head) * kHeadDim;
-    if (i % 2 == 0) {
-      append_key(cache, item.kv_head, position, row, norm);
+  for (int i = warp; i < news.count; i += kWarps) {
+    const int position = news.first + i / 2;
+    if (i >= kWarps) appended = packed_head(news.from(p, item, segment, i));
+    if (i % 2 == 1) {
+      append_value(cache, item.kv_head, position, appended);
+    } else if (position == item.position) {
+      append_key(cache, item.kv_head, position, appended, norm, rotation);
     } else {
-      append_value(cache, item.kv_head, position, row + p.kv_heads * kHeadDim);
+      append_key(cache, item.kv_head, position, appended, norm, Rotation(norm, position));
     }
   }
 }
@@ -244,10 +277,11 @@ __device__ __forceinline__ void weigh_block(Running& running, const float scores
 }
 
 // A warp writes a head: eight dims a lane, times sigmoid(gate).
-__device__ __forceinline__ void store_gated(const Params& p, const Item& item, int head, const float v[8]) {
+__device__ __forceinline__ void store_gated(const Params& p, const Item& item, int head, const uint4& gates,
+                                            const float v[8]) {
   const int h = item.kv_head * item.group + head;
   float gate[8], out[8];
-  load_head(gate, projected_row(p, item.row) + (2 * h + 1) * kHeadDim);
+  unpack_head(gate, gates);
 #pragma unroll
   for (int k = 0; k < 8; ++k) out[k] = v[k] * sigmoid(gate[k]);
   __nv_bfloat16* to = p.mixed + (static_cast<size_t>(item.row) * p.heads + h) * kHeadDim;
@@ -255,7 +289,7 @@ __device__ __forceinline__ void store_gated(const Params& p, const Item& item, i
 }
 
 // A warp adds up the splits of a head. Lane l holds the weights of splits l and l + 32.
-__device__ void combine_splits(const Params& p, const Item& item, int head) {
+__device__ void combine_splits(const Params& p, const Item& item, int head, const uint4& gate) {
   constexpr uint32_t kAll = 0xffffffffu;
   constexpr size_t kStride = kMaxGroup * kPartial;
   const int lane = threadIdx.x % 32;
@@ -289,17 +323,17 @@ __device__ void combine_splits(const Params& p, const Item& item, int head) {
   }
 #pragma unroll
   for (float& value : sum) value /= total;
-  store_gated(p, item, head, sum);
+  store_gated(p, item, head, gate, sum);
 }
 
-__device__ void finish(const Params& p, const Item& item, Memory& m) {
+__device__ void finish(const Params& p, const Item& item, const uint4& gate, Memory& m) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (item.splits == 1) {
     if (warp >= item.group) return;
     float v[8];
 #pragma unroll
     for (int k = 0; k < 8; ++k) v[k] = m.sums[warp][8 * lane + k] / m.total[warp];
-    return store_gated(p, item, warp, v);
+    return store_gated(p, item, warp, gate, v);
   }
   const size_t pair = static_cast<size_t>(item.row) * p.kv_heads + item.kv_head;
   float* to = p.partial + ((pair * kMaxSplits + item.split) * kMaxGroup + warp) * kPartial;
@@ -315,7 +349,7 @@ __device__ void finish(const Params& p, const Item& item, Memory& m) {
   __syncthreads();
   if (!m.last) return;
   __threadfence();
-  if (warp < item.group) combine_splits(p, item, warp);
+  if (warp < item.group) combine_splits(p, item, warp, gate);
   if (threadIdx.x == 0) p.tickets[pair] = 0;
 }
 
@@ -332,11 +366,14 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
   if (has_block && old > 0) loaded.load(cache, item.kv_head, item.first_block, 0);
   const HeadNorm q_norm(p.q_norm, p.frequencies, p.rotary_dim, p.epsilon);
   const HeadNorm k_norm(p.k_norm, p.frequencies, p.rotary_dim, p.epsilon);
+  const Rotation rotation(q_norm, item.position);
+  const Appended news(item, segment);
   wait_for_previous();
   let_next_start();
   if (!has_block) return;
-  prepare_queries(p, item, q_norm, m);
-  append_new(p, item, segment, k_norm, cache);
+  const Inputs inputs(p, item, segment, news);
+  prepare_queries(item, inputs.query, q_norm, rotation, m);
+  append_new(p, item, segment, news, inputs.appended, k_norm, rotation, cache);
   __syncthreads();
 
   // The next block's keys are asked for as soon as this one's are used, likewise the values.
@@ -361,7 +398,7 @@ __global__ void __launch_bounds__(kThreads) attend_few_kernel(const Params p) {
     m.total[2 * t] = running.total[0], m.total[2 * t + 1] = running.total[1];
   }
   __syncthreads();
-  finish(p, item, m);
+  finish(p, item, inputs.gate, m);
 }
 
 }  // namespace

@@ -14,11 +14,16 @@ inline constexpr int kPage = static_cast<int>(kKvPage);
 inline constexpr int kPlane = kPage * kHeadDim;  // elements of one head's keys, or values, in a page
 
 // A head's vector over a warp: lane l has dims 8 l .. 8 l + 7.
-__device__ __forceinline__ void load_head(float v[8], const __nv_bfloat16* from) {
-  const uint4 a = reinterpret_cast<const uint4*>(from)[threadIdx.x % 32];
-  const uint32_t words[4] = {a.x, a.y, a.z, a.w};
+__device__ __forceinline__ uint4 packed_head(const __nv_bfloat16* from) {
+  return reinterpret_cast<const uint4*>(from)[threadIdx.x % 32];
+}
+__device__ __forceinline__ void unpack_head(float v[8], const uint4& packed) {
+  const uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[2 * i] = low_float(words[i]), v[2 * i + 1] = high_float(words[i]);
+}
+__device__ __forceinline__ void load_head(float v[8], const __nv_bfloat16* from) {
+  unpack_head(v, packed_head(from));
 }
 
 // RMSNorm, then rotation of the pairs (i, i + rotary_dim / 2) by position * frequency[i]. float32. A lane
@@ -40,7 +45,20 @@ struct HeadNorm {
   }
 };
 
-__device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm, int position) {
+// Cosine and sine of a position for a lane's eight dims.
+struct Rotation {
+  float cosine[8];
+  float sine[8];
+
+  __device__ __forceinline__ Rotation(const HeadNorm& norm, int position) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      sincosf(static_cast<float>(position) * norm.frequency[i], &sine[i], &cosine[i]);
+    }
+  }
+};
+
+__device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm, const Rotation& rotation) {
   const int lane = threadIdx.x % 32;
   float squares = 0;
 #pragma unroll
@@ -54,10 +72,12 @@ __device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm
   for (int i = 0; i < 8; ++i) {
     const float other = __shfl_sync(0xffffffffu, v[i], partner);
     if (!rotates) continue;
-    float sine, cosine;
-    sincosf(static_cast<float>(position) * norm.frequency[i], &sine, &cosine);
-    v[i] = first ? v[i] * cosine - other * sine : v[i] * cosine + other * sine;
+    const float turned = other * rotation.sine[i];
+    v[i] = first ? v[i] * rotation.cosine[i] - turned : v[i] * rotation.cosine[i] + turned;
   }
+}
+__device__ __forceinline__ void norm_and_rotate(float v[8], const HeadNorm& norm, int position) {
+  norm_and_rotate(v, norm, Rotation(norm, position));
 }
 
 __device__ __forceinline__ uint4 pack_head(const float v[8]) {
@@ -82,18 +102,17 @@ __device__ __forceinline__ CacheView cache_of(const PassView& pass, int segment,
 
 // A warp writes one position's key (normed and rotated) and value.
 __device__ __forceinline__ void append_key(const CacheView& cache, int kv_head, int position,
-                                           const __nv_bfloat16* key, const HeadNorm& norm) {
+                                           const uint4& key, const HeadNorm& norm, const Rotation& rotation) {
   float v[8];
-  load_head(v, key);
-  norm_and_rotate(v, norm, position);
+  unpack_head(v, key);
+  norm_and_rotate(v, norm, rotation);
   __nv_bfloat16* to = cache.keys(position / kPage, kv_head) + position % kPage * kHeadDim;
   reinterpret_cast<uint4*>(to)[threadIdx.x % 32] = pack_head(v);
 }
 __device__ __forceinline__ void append_value(const CacheView& cache, int kv_head, int position,
-                                             const __nv_bfloat16* value) {
+                                             const uint4& value) {
   const int lane = threadIdx.x % 32;
-  const uint4 packed = reinterpret_cast<const uint4*>(value)[lane];
-  const uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
+  const uint32_t words[4] = {value.x, value.y, value.z, value.w};
   __nv_bfloat16* to = cache.values(position / kPage, kv_head) + position % kPage;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {

@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(256) prepare_kernel(const Params p) {
   const int head = vector - p.heads;
   const __nv_bfloat16* from = in + (2 * p.heads + head) * kHeadDim;
   if (head < p.kv_heads) {
-    append_key(cache, head, position, from, norm);
+    append_key(cache, head, position, packed_head(from), norm, Rotation(norm, position));
   } else {
-    append_value(cache, head - p.kv_heads, position, from);
+    append_value(cache, head - p.kv_heads, position, packed_head(from));
   }
 }
 

@@ -69,13 +69,18 @@ struct Found {
   Sum above;
 };
 
+// Ids of a block, a multiple of four.
+__host__ __device__ constexpr int share_of(int64_t vocabulary) {
+  return static_cast<int>((vocabulary + 4 * kBlocks - 1) / (4 * kBlocks) * 4);
+}
+
 // One block's view of the row.
 class Row {
  public:
   __device__ Row(float* logits, Memory& memory, const ChoiceState& state, const float* from)
       : logits_(logits), m_(memory), state_(state) {
     const int rank = static_cast<int>(cluster_.block_rank());
-    each_ = (state.vocabulary + kBlocks - 1) / kBlocks;
+    each_ = share_of(state.vocabulary);
     first_ = min(rank * each_, state.vocabulary);
     count_ = min(each_, state.vocabulary - first_);
     load(from);
@@ -90,14 +95,18 @@ class Row {
   // The sum of all weights of logits whose key is at least `key`.
   __device__ Sum weight_from(uint32_t key) {
     Sum sum = 0;
-    for (int i = threadIdx.x; i < count_; i += kThreads) {
-      if (ordered(logits_[i]) >= key) sum += weight(logits_[i]);
-    }
+    for_all([&](float logit, uint32_t its_key) {
+      if (its_key >= key) sum += weight(logit);
+    });
     return over_cluster(sum);
   }
 
-  // The largest key whose logits, with all larger ones, number `goal` or more; there are as many.
-  __device__ Found find_count(Sum goal) { return find<true>(goal); }
+  // The largest key whose logits, with all larger ones, number `goal` or more; there are as many. Smaller
+  // ones are left aside from then on.
+  __device__ Found find_count(Sum goal) {
+    skip_by_maxima(goal);
+    return find<true>(goal);
+  }
   // The same for a sum of weights.
   __device__ Found find_weight(Sum goal) { return find<false>(goal); }
 
@@ -138,11 +147,21 @@ class Row {
 
   __device__ void load(const float* from) {
     Largest best{-INFINITY, INT32_MAX, 0};
-    for (int i = threadIdx.x; i < count_; i += kThreads) {
-      const float raw = from[first_ + i], logit = processed(raw, first_ + i);
+    const auto put = [&](int i, float raw) {
+      const float logit = processed(raw, first_ + i);
       logits_[i] = logit;
       best = larger(best, {logit, first_ + i, raw < INFINITY ? 0 : 1});
+    };
+    const float4* packed = reinterpret_cast<const float4*>(from + first_);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < count_ / 4; i += kThreads) {
+      const float4 v = packed[i];
+      put(4 * i, v.x), put(4 * i + 1, v.y), put(4 * i + 2, v.z), put(4 * i + 3, v.w);
     }
+    for (int i = count_ / 4 * 4 + threadIdx.x; i < count_; i += kThreads) put(i, from[first_ + i]);
+    most_ = best.value;
+    const int here = (count_ - static_cast<int>(threadIdx.x) + kThreads - 1) / kThreads;
+    mine_ = here > 0 ? ~uint64_t{0} >> (64 - here) : 0;
     for (int step = 16; step > 0; step /= 2) {
       best = larger(best, {__shfl_xor_sync(kAll, best.value, step), __shfl_xor_sync(kAll, best.id, step),
                            __shfl_xor_sync(kAll, best.bad, step)});
@@ -204,6 +223,32 @@ class Row {
     return bin;
   }
 
+  template <class Visit>
+  __device__ __forceinline__ void for_all(const Visit& visit) const {
+    for (uint64_t left = mine_; left != 0; left &= left - 1) {
+      const float logit = logits_[threadIdx.x + kThreads * (__ffsll(static_cast<long long>(left)) - 1)];
+      visit(logit, ordered(logit));
+    }
+  }
+
+  __device__ void leave_aside_below(uint32_t key) {
+    for (uint64_t left = mine_; left != 0; left &= left - 1) {
+      const int k = __ffsll(static_cast<long long>(left)) - 1;
+      if (ordered(logits_[threadIdx.x + kThreads * k]) < key) mine_ &= ~(uint64_t{1} << k);
+    }
+  }
+
+  // Each thread's largest logit is one of the row's, so the goal-th largest of them bounds the row's from
+  // below.
+  __device__ void skip_by_maxima(Sum goal) {
+    const int smallest_share = state_.vocabulary - (kBlocks - 1) * each_;
+    if (smallest_share < 4 * kThreads || goal > kThreads * kBlocks / 2) return;
+    clear();
+    atomicAdd(&m_.histogram[turn_][0][first_bin(most_, ordered(most_))], 1u);
+    cross(goal, 0);
+    leave_aside_below(first_key(static_cast<int>(m_.bin)));
+  }
+
   template <bool kCounts>
   __device__ Found find(Sum goal) {
     Sum above =
@@ -218,28 +263,39 @@ class Row {
       high = top - (m_.bin << shift) + 1;
       low = max(low, high - min(high, 1u << shift));
     }
+    leave_aside_below(low);
     return {low, above};
   }
 
-  // One histogram over the cluster, bins in descending order of keys. m.bin becomes the first with which
-  // `above` and the bins up to it reach `goal`; returns what lies above it.
+  // One histogram, bins in descending order of keys; then as cross().
   template <bool kCounts, class BinOf>
   __device__ Sum descend(Sum goal, Sum above, const BinOf& bin_of) {
+    clear();
     uint32_t(&histogram)[2][kBins] = m_.histogram[turn_];
-    turn_ ^= 1;
-    histogram[0][threadIdx.x] = histogram[1][threadIdx.x] = 0;
-    __syncthreads();
-    for (int i = threadIdx.x; i < count_; i += kThreads) {
-      const float logit = logits_[i];
-      const int bin = bin_of(logit, ordered(logit));
-      if (bin < 0) continue;
+    for_all([&](float logit, uint32_t key) {
+      const int bin = bin_of(logit, key);
+      if (bin < 0) return;
       if constexpr (kCounts) {
         atomicAdd(&histogram[0][bin], 1u);
       } else if (const Sum w = weight(logit); w > 0) {
         atomicAdd(&histogram[0][bin], static_cast<uint32_t>(w) & 0xffff);
         atomicAdd(&histogram[1][bin], static_cast<uint32_t>(w >> 16));
       }
-    }
+    });
+    return cross(goal, above);
+  }
+
+  // Two histograms take turns: one is cleared while others may still read the one before.
+  __device__ void clear() {
+    turn_ ^= 1;
+    m_.histogram[turn_][0][threadIdx.x] = m_.histogram[turn_][1][threadIdx.x] = 0;
+    __syncthreads();
+  }
+
+  // Adds up the cluster's histograms. m.bin becomes the first with which `above` and the bins up to it reach
+  // `goal`; returns what lies above it.
+  __device__ Sum cross(Sum goal, Sum above) {
+    uint32_t(&histogram)[2][kBins] = m_.histogram[turn_];
     cluster_.sync();
     Sum mine = 0;
 #pragma unroll
@@ -259,6 +315,8 @@ class Row {
   const ChoiceState& state_;
   Largest largest_;
   int each_, first_, count_;  // of a block's ids
+  float most_;                // of this thread's logits
+  uint64_t mine_;             // bit k: logit thread + 1024 k counts; others are missing or left aside
   int turn_ = 0;
 };
 
@@ -352,7 +410,7 @@ void choose_token(LaunchQueue& queue, const float* logits, const ChoiceState* st
   shape.blocks = dim3(kBlocks);
   shape.threads = kThreads;
   shape.cluster = kBlocks;
-  shape.shared = static_cast<size_t>((vocabulary + kBlocks - 1) / kBlocks) * sizeof(float);
+  shape.shared = static_cast<size_t>(share_of(vocabulary)) * sizeof(float);
   queue.launch(choose_kernel, shape, Launched{logits, state, next});
 }
 

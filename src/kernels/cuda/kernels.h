@@ -227,7 +227,7 @@ struct NextRow {
   SegmentInfo* segment = nullptr;
 };
 
-// Most logits that choose_token takes.
+// Most logits that choose_token takes. They are aligned to 16 bytes.
 int64_t largest_choice();
 void choose_token(LaunchQueue& queue, const float* logits, const ChoiceState* state, int64_t vocabulary,
                   const NextRow& next);

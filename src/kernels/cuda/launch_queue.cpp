@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kWorthRecording = 8;
 constexpr size_t kMaxGraphs = 64;
 constexpr size_t kDefaultShared = 48 << 10;
+constexpr unsigned kPortableCluster = 8;
 
 }  // namespace
 
@@ -55,6 +56,7 @@ void LaunchQueue::add(const void* kernel, const Shape& shape, const void* parame
   launch.parameter_bytes = static_cast<unsigned>(bytes);
   std::memcpy(launch.parameters.data(), parameters, bytes);
   allow_shared(launch);
+  allow_cluster(launch);
   if (deferring_) {
     waiting_.push_back(launch);
   } else {
@@ -75,6 +77,15 @@ void LaunchQueue::allow_shared(const Launch& launch) {
                              most - static_cast<int>(attributes.sharedSizeBytes)),
         "raising a kernel's shared memory limit");
   large_shared_.push_back(launch.kernel);
+}
+
+void LaunchQueue::allow_cluster(const Launch& launch) {
+  if (launch.cluster <= kPortableCluster) return;
+  if (std::find(large_clusters_.begin(), large_clusters_.end(), launch.kernel) != large_clusters_.end())
+    return;
+  check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+        "raising a kernel's cluster size");
+  large_clusters_.push_back(launch.kernel);
 }
 
 // Every launch may start early, up to its own wait for the one before (see ptx.cuh).

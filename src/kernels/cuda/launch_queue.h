@@ -70,6 +70,7 @@ class LaunchQueue {
   void add(const void* kernel, const Shape& shape, const void* parameters, size_t bytes);
   void run(const Launch& launch);
   void allow_shared(const Launch& launch);
+  void allow_cluster(const Launch& launch);
   cudaGraphExec_t record();
   cudaGraphExec_t find() const;
 
@@ -77,7 +78,7 @@ class LaunchQueue {
   bool deferring_ = false;
   std::vector<Launch> waiting_;
   std::vector<Graph> graphs_;
-  std::vector<const void*> large_shared_;  // kernels whose limit has been raised
+  std::vector<const void*> large_shared_, large_clusters_;  // kernels whose limit has been raised
   size_t last_launches_ = 0;
   cudaError_t error_ = cudaSuccess;
   std::string error_place_;

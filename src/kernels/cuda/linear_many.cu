@@ -70,44 +70,78 @@ struct Ring {
   }
 };
 
-// The matrix and rows of a block, and how a stage is filled.
+// Fills the stages, group after group: what a thread copies moves on by a constant, so that a turn costs it
+// few instructions.
 template <TileKind kKind, int kTokens>
 struct Loader {
-  static constexpr int kRowsPerThread = (kTokens * 8 + kThreads - 1) / kThreads;
+  static constexpr int kPerTile = tile_weight_bytes(kKind), kScalePerTile = tile_scale_bytes(kKind);
+  static constexpr int kCopies = kRowTiles * kPerTile / (16 * kThreads);  // of weights
+  static constexpr int kRows = (kTokens * 8 + kThreads - 1) / kThreads;   // of x
+  static constexpr int kRowStep = kThreads / 8;
 
-  TileMatrix w;
-  size_t first_tile;  // of the expert
-  int row_tile;
-  const __nv_bfloat16* rows[kRowsPerThread];  // null beyond the last
+  const char* weights;
+  const char* scales;
+  const char* rows[kRows];  // null beyond the last
+  const char* anything;     // a valid address
+  size_t copy_stride;       // between a thread's copies of weights
+  int first_row_tile;       // of the matrix, that the thread's first copy is of
+  int row_tiles;
+  int group = 0;
+  int groups;
+  int cols;
 
-  // `per_tile` bytes of each of the block's tiles of this group of columns.
-  template <int kPerTile>
-  __device__ __forceinline__ void fetch_tiles(char* to, const char* from, int group) const {
+  // Row tile `row_tile` of the expert that starts at tile `first_tile`; `row_of(r)` is the address of row r
+  // of x, or null.
+  template <class RowOf>
+  __device__ __forceinline__ Loader(const TileMatrix& w, size_t first_tile, int row_tile, const RowOf& row_of)
+      : anything(w.weights), row_tiles(w.row_tiles()), groups(w.groups()), cols(w.cols) {
+    const int tile = 16 * threadIdx.x / kPerTile;
+    first_row_tile = row_tile + tile;
+    const auto tile_at = [&](int r) { return first_tile + static_cast<size_t>(r) * groups; };
+    weights = w.weights + tile_at(first_row_tile) * kPerTile + 16 * threadIdx.x % kPerTile;
+    copy_stride = static_cast<size_t>(16 * kThreads) * groups;
+    if constexpr (kScalePerTile > 0) {
+      const int of = 16 * threadIdx.x / kScalePerTile;
+      const bool real = of < kRowTiles && row_tile + of < row_tiles;
+      scales = real ? w.scales + tile_at(row_tile + of) * kScalePerTile + 16 * threadIdx.x % kScalePerTile
+                    : nullptr;
+    }
 #pragma unroll
-    for (int at = 16 * threadIdx.x; at < kRowTiles * kPerTile; at += 16 * kThreads) {
-      const int r = row_tile + at / kPerTile;
-      const bool real = r < w.row_tiles();
-      const size_t tile = first_tile + static_cast<size_t>(real ? r : 0) * w.groups() + group;
-      copy_async_or_zero(shared_address(to) + at, from + tile * kPerTile + at % kPerTile, real);
+    for (int i = 0; i < kRows; ++i) {
+      const __nv_bfloat16* row = row_of(static_cast<int>(threadIdx.x) / 8 + i * kRowStep);
+      rows[i] = row != nullptr ? reinterpret_cast<const char*>(row + 8 * (threadIdx.x % 8)) : nullptr;
     }
   }
 
-  __device__ __forceinline__ void fetch(const Ring<kKind, kTokens>& ring, int stage, int group,
-                                        int width) const {
-    if (group < w.groups()) {
-      fetch_tiles<tile_weight_bytes(kKind)>(ring.weights(stage), w.weights, group);
-      if constexpr (tile_scale_bytes(kKind) > 0) {
-        fetch_tiles<tile_scale_bytes(kKind)>(ring.scales(stage), w.scales, group);
-      }
-      const int chunk = threadIdx.x % 8, col = group * kTileCols + 8 * chunk;
+  // The next group, for a product that is kWidth rows of x wide.
+  template <int kWidth>
+  __device__ __forceinline__ void fetch(const Ring<kKind, kTokens>& ring, int stage) {
+    if (group < groups) {
+      const uint32_t to_weights = shared_address(ring.weights(stage)) + 16 * threadIdx.x;
 #pragma unroll
-      for (int i = 0; i < kRowsPerThread; ++i) {
-        const int r = threadIdx.x / 8 + i * (kThreads / 8);
-        if (r >= width) break;
-        const bool real = rows[i] != nullptr && col < w.cols;
-        const __nv_bfloat16* from = real ? rows[i] + col : reinterpret_cast<const __nv_bfloat16*>(w.weights);
-        copy_async_or_zero(shared_address(ring.rows(stage)) + 128 * r + 16 * (chunk ^ (r % 8)), from, real);
+      for (int c = 0; c < kCopies; ++c) {
+        const bool real = first_row_tile + c * (kRowTiles / kCopies) < row_tiles;
+        copy_async_or_zero(to_weights + 16 * kThreads * c, real ? weights + c * copy_stride : anything, real);
       }
+      weights += kPerTile;
+      if constexpr (kScalePerTile > 0) {
+        if (16 * threadIdx.x < kRowTiles * kScalePerTile) {
+          copy_async_or_zero(shared_address(ring.scales(stage)) + 16 * threadIdx.x,
+                             scales != nullptr ? scales : anything, scales != nullptr);
+          if (scales != nullptr) scales += kScalePerTile;
+        }
+      }
+      const int chunk = threadIdx.x % 8, row = threadIdx.x / 8;
+      const uint32_t to_rows = shared_address(ring.rows(stage)) + 128 * row + 16 * (chunk ^ (row % 8));
+      const bool in_cols = group * kTileCols + 8 * chunk < cols;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (row + i * kRowStep >= kWidth) break;
+        const bool real = rows[i] != nullptr && in_cols;
+        copy_async_or_zero(to_rows + 128 * kRowStep * i, real ? rows[i] : anything, real);
+        if (rows[i] != nullptr) rows[i] += 2 * kTileCols;
+      }
+      ++group;
     }
     copy_async_commit();
   }
@@ -158,25 +192,29 @@ __device__ __forceinline__ void copy_result(const Params& p, const char* shared,
   }
 }
 
-// float32 results go straight to memory: eight lanes write 32 contiguous bytes. All of what is added to is
-// asked for before the first is written.
+// float32 results go straight to memory: eight lanes write 32 contiguous bytes. What is added to is asked for
+// 32 values at a time.
 template <Target kTarget, int kWidth>
 __device__ __forceinline__ void store_floats(const Params& p, int row_tile, const int32_t* out_rows,
                                              float acc[kWidth / 8][4]) {
+  constexpr int kAtOnce = kWidth / 8 < 8 ? kWidth / 8 : 8;
   const int lane = threadIdx.x % 32, first = kTileRows * row_tile + lane / 4;
-  const auto for_all = [&](auto visit) {
 #pragma unroll
-    for (int n = 0; n < kWidth / 8; ++n) {
+  for (int begin = 0; begin < kWidth / 8; begin += kAtOnce) {
+    const auto for_all = [&](auto visit) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int out_row = out_rows[8 * n + 2 * (lane % 4) + c % 2], col = first + c / 2 * 8;
-        if (out_row < 0 || col >= p.out_cols) continue;
-        visit(acc[n][c], static_cast<float*>(p.out) + static_cast<size_t>(out_row) * p.out_cols + col);
+      for (int n = begin; n < begin + kAtOnce && n < kWidth / 8; ++n) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const int out_row = out_rows[8 * n + 2 * (lane % 4) + c % 2], col = first + c / 2 * 8;
+          if (out_row < 0 || col >= p.out_cols) continue;
+          visit(acc[n][c], static_cast<float*>(p.out) + static_cast<size_t>(out_row) * p.out_cols + col);
+        }
       }
-    }
-  };
-  if constexpr (kTarget == Target::kAdd) for_all([](float& value, float* to) { value += *to; });
-  for_all([](float& value, float* to) { *to = value; });
+    };
+    if constexpr (kTarget == Target::kAdd) for_all([](float& value, float* to) { value += *to; });
+    for_all([](float& value, float* to) { *to = value; });
+  }
 }
 
 // The block's product, kWidth rows of x wide, and its result.
@@ -186,7 +224,8 @@ __device__ __forceinline__ void store_floats(const Params& p, int row_tile, cons
 // barrier says that all warps have waited for its products.
 template <TileKind kKind, Target kTarget, int kTokens, int kWidth>
 __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind, kTokens>& ring,
-                                         const Loader<kKind, kTokens>& loader, const int32_t* out_rows) {
+                                         Loader<kKind, kTokens>& loader, int row_tile,
+                                         const int32_t* out_rows) {
   constexpr int kStages = Ring<kKind, kTokens>::kStages, kAhead = kStages - 2;
   const int groups = p.w.groups(), warp = threadIdx.x / 32;
   float acc[kWidth / 8][4] = {};
@@ -196,12 +235,12 @@ __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind, kTok
     copy_async_wait<kAhead - 1>();
     publish_shared();
     __syncthreads();
-    loader.fetch(ring, (g + kAhead) % kStages, g + kAhead, kWidth);
+    loader.template fetch<kWidth>(ring, (g + kAhead) % kStages);
     tile.load(ring.weights(g % kStages) + warp * tile_weight_bytes(kKind),
               ring.scales(g % kStages) + warp * tile_scale_bytes(kKind));
     tile.expand(a[0], 0);
   };
-  for (int g = 0; g < kAhead; ++g) loader.fetch(ring, g, g, kWidth);
+  for (int g = 0; g < kAhead; ++g) loader.template fetch<kWidth>(ring, g);
   turn_to(0);
   for (int g = 0; g < groups; ++g) {
     const uint64_t rows = describe_rows(shared_address(ring.rows(g % kStages)));
@@ -220,7 +259,7 @@ __device__ __forceinline__ void multiply(const Params& p, const Ring<kKind, kTok
     products_wait<0>();
   }
   if constexpr (kTarget == Target::kFloat || kTarget == Target::kAdd) {
-    store_floats<kTarget, kWidth>(p, loader.row_tile + warp, out_rows, acc);
+    store_floats<kTarget, kWidth>(p, row_tile + warp, out_rows, acc);
   } else {
     constexpr int kCols = kRowTiles * (kTarget == Target::kActivated ? 8 : kTileRows),
                   kStride = 2 * kCols + 16;
@@ -254,18 +293,15 @@ __global__ void __launch_bounds__(kThreads, kTokens == kNarrow ? 2 : 1) linear_m
   for (int r = threadIdx.x; r < kTokens; r += kThreads) out_rows[r] = row_of(r);
 
   const Ring<kKind, kTokens> ring(memory);
-  Loader<kKind, kTokens> loader;
-  loader.w = p.w;
-  loader.row_tile = blockIdx.x * kRowTiles;
-  loader.first_tile = static_cast<size_t>(piece.expert) * p.w.row_tiles() * p.w.groups();
-#pragma unroll
-  for (int i = 0; i < Loader<kKind, kTokens>::kRowsPerThread; ++i) {
-    const int row = row_of(threadIdx.x / 8 + i * (kThreads / 8));
-    loader.rows[i] = row >= 0 ? p.in + static_cast<size_t>(row / p.rows_per_input) * p.w.cols : nullptr;
-  }
+  const int row_tile = blockIdx.x * kRowTiles;
+  Loader<kKind, kTokens> loader(
+      p.w, static_cast<size_t>(piece.expert) * p.w.row_tiles() * p.w.groups(), row_tile, [&](int r) {
+        const int row = row_of(r);
+        return row >= 0 ? p.in + static_cast<size_t>(row / p.rows_per_input) * p.w.cols : nullptr;
+      });
   // The narrowest product that holds the rows.
   const auto multiply_as = [&]<int kWidth> {
-    multiply<kKind, kTarget, kTokens, kWidth>(p, ring, loader, out_rows);
+    multiply<kKind, kTarget, kTokens, kWidth>(p, ring, loader, row_tile, out_rows);
   };
   if constexpr (kTokens > 128) {
     if (piece.rows > 128) return multiply_as.template operator()<kTokens>();

@@ -1,11 +1,11 @@
 // Routing: normed = RMSNorm(x), logits = normed router^T, the top_k largest of their softmax renormalised,
 // and the shared expert's gate.
 //
-// Few rows: one cluster of eight blocks, each with 32 or 48 rows of the router (few_rows.cuh), whose weights
-// it asks for before the wait. The blocks write their logits into the first one's shared memory, which
-// chooses, one warp a row. So the layer's routing is one launch without a trip through global memory. Bytes:
-// the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest float32.
-// Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
+// Few rows: one cluster of sixteen blocks, each with 16 or 32 rows of the router (few_rows.cuh), whose
+// weights it asks for before the wait. The blocks write their logits into the first one's shared memory,
+// which chooses, one warp a row. So the layer's routing is one launch without a trip through global memory.
+// Bytes: the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest
+// float32. Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
 #include <cooperative_groups.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxExperts = 256;
 constexpr int kOfLane = kMaxExperts / 32;
-constexpr int kCluster = 8;
+constexpr int kCluster = 16;
 
 using Logits = float[kFewRows][kMaxExperts + 1];
 
