@@ -12,37 +12,6 @@
 namespace weir::cli {
 namespace {
 
-// Sorts what the output parser finds into thinking and content, and passes it on.
-class Sorter {
- public:
-  Sorter(Answer& answer, const TurnWriters& writers) : answer_(answer), writers_(writers) {}
-
-  void take(const std::vector<OutputEvent>& events) {
-    for (const OutputEvent& event : events) {
-      if (const auto* thinking = std::get_if<ReasoningDelta>(&event)) {
-        add(answer_.thinking, writers_.thinking, thinking->text);
-      } else if (const auto* content = std::get_if<ContentDelta>(&event)) {
-        add(answer_.content, writers_.content, content->text);
-      } else if (const auto* call = std::get_if<ToolCallFinished>(&event)) {
-        add(answer_.content, writers_.content,
-            call->raw);  // no tools here: a call is shown as it was written
-      }
-    }
-  }
-
-  bool refused() const { return refused_; }
-
- private:
-  void add(std::string& whole, const std::function<bool(std::string_view)>& writer, const std::string& text) {
-    whole += text;
-    if (writer && !text.empty() && !writer(text)) refused_ = true;
-  }
-
-  Answer& answer_;
-  const TurnWriters& writers_;
-  bool refused_ = false;
-};
-
 GenerationRequest request_of(const Engine& engine, const TurnOptions& options, std::vector<int32_t> prompt) {
   GenerationRequest request;
   request.prompt = std::move(prompt);
@@ -117,31 +86,59 @@ Conversation ask(const std::string& system, const std::string& prompt) {
   return conversation;
 }
 
-Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
-                      const TurnWriters& writers, HeldSequence& held) {
+Result<std::unique_ptr<Turn>> Turn::start(Engine& engine, const Conversation& conversation,
+                                          const TurnOptions& options, TurnWriters writers,
+                                          HeldSequence&& held) {
   WEIR_TRY(const Prompt rendered,
            render_prompt(engine.layout, conversation, {.enable_thinking = options.think}));
   WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(rendered, engine.tokenizer));
-  Answer result;
-  Sorter sorter(result, writers);
-  const auto parser = make_output_parser(engine.layout, options.think, {});
+  std::unique_ptr<Turn> turn(
+      new Turn(std::move(writers), make_output_parser(engine.layout, options.think, {})));
   GenerationCallbacks callbacks;
-  callbacks.cancel = writers.interrupted;
-  callbacks.piece = [&](const Piece& piece) { sorter.take(parser->feed(piece.text)); };
-  callbacks.canvas = writers.canvas;
-  WEIR_TRY(const auto generation,
+  callbacks.cancel = turn->writers_.interrupted;
+  callbacks.canvas = turn->writers_.canvas;
+  callbacks.piece = [t = turn.get()](const Piece& piece) { t->take(t->parser_->feed(piece.text)); };
+  WEIR_TRY(turn->generation_,
            engine.generator->start(engine.tokenizer, request_of(engine, options, std::move(prompt)),
-                                   callbacks, std::exchange(held, {})));
-  while (!generation->finished() && !sorter.refused()) {
-    WEIR_TRY(const bool done, generation->step());
-    if (done) break;
+                                   std::move(callbacks), std::move(held)));
+  return turn;
+}
+
+// Sorts what the output parser finds into thinking and content, and passes it on.
+void Turn::take(const std::vector<OutputEvent>& events) {
+  for (const OutputEvent& event : events) {
+    if (const auto* thinking = std::get_if<ReasoningDelta>(&event)) {
+      add(answer_.thinking, writers_.thinking, thinking->text);
+    } else if (const auto* content = std::get_if<ContentDelta>(&event)) {
+      add(answer_.content, writers_.content, content->text);
+    } else if (const auto* call = std::get_if<ToolCallFinished>(&event)) {
+      add(answer_.content, writers_.content, call->raw);  // no tools here: a call is shown as it was written
+    }
   }
-  result.finish = generation->finished() ? generation->finish_reason() : FinishReason::kCancelled;
-  sorter.take(parser->finish(result.finish != FinishReason::kStop));
-  result.statistics = generation->statistics();
-  held = generation->release();
-  if (sorter.refused()) return Error{Code::kInternal, "the answer could not be written", ""};
-  return result;
+}
+
+void Turn::add(std::string& whole, const std::function<bool(std::string_view)>& writer,
+               const std::string& text) {
+  whole += text;
+  if (writer && !text.empty() && !writer(text)) refused_ = true;
+}
+
+Answer Turn::finish() {
+  answer_.finish = generation_->finished() ? generation_->finish_reason() : FinishReason::kCancelled;
+  take(parser_->finish(answer_.finish != FinishReason::kStop));
+  answer_.statistics = generation_->statistics();
+  answer_.refused = refused_;
+  return std::move(answer_);
+}
+
+Result<Answer> answer(Engine& engine, const Conversation& conversation, const TurnOptions& options,
+                      const TurnWriters& writers, HeldSequence& held) {
+  WEIR_TRY(const auto turn, Turn::start(engine, conversation, options, writers, std::exchange(held, {})));
+  while (!turn->is_over()) WEIR_RETURN_IF_ERROR(turn->generation().step());
+  Answer given = turn->finish();
+  held = turn->release();
+  if (given.refused) return Error{Code::kInternal, "the answer could not be written", ""};
+  return given;
 }
 
 void explain_finish(const Answer& answer, const TurnOptions& options, const Engine& engine) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "chat/message.h"
+#include "chat/output_parser.h"
 #include "cli/canvas_trace.h"
 #include "cli/denoising_options.h"
 #include "cli/engine.h"
@@ -46,8 +48,40 @@ struct Answer {
   std::string content;
   FinishReason finish = FinishReason::kStop;
   GenerationStatistics statistics;
+  bool refused = false;  // a writer wanted no more
 
   Message message() const;  // for the next turn
+};
+
+// A turn while the answer is being made. Several may take their steps together (Generator::step).
+class Turn {
+ public:
+  // Errors: those of the layout, the tokenizer and Generator::start. `engine` must outlive the turn.
+  static Result<std::unique_ptr<Turn>> start(Engine& engine, const Conversation& conversation,
+                                             const TurnOptions& options, TurnWriters writers,
+                                             HeldSequence&& held);
+
+  Generation& generation() { return *generation_; }
+  bool is_over() const { return refused_ || generation_->finished(); }  // ended, or a writer wants no more
+
+  // What there is of the answer; call it once, at the end.
+  Answer finish();
+
+  // The model's state, for the next turn.
+  HeldSequence release() { return generation_->release(); }
+
+ private:
+  Turn(TurnWriters writers, std::unique_ptr<OutputParser> parser)
+      : writers_(std::move(writers)), parser_(std::move(parser)) {}
+
+  void take(const std::vector<OutputEvent>& events);
+  void add(std::string& whole, const std::function<bool(std::string_view)>& writer, const std::string& text);
+
+  TurnWriters writers_;
+  std::unique_ptr<OutputParser> parser_;
+  Answer answer_;
+  bool refused_ = false;
+  std::unique_ptr<Generation> generation_;
 };
 
 // `held` carries the model's state from turn to turn: whatever the new prompt continues is not computed

@@ -115,4 +115,34 @@ Result<Denoising> DenoisingOptions::over(Denoising d) const {
   return d;
 }
 
+Report denoising_json(const Denoising& d) {
+  Report out{{"steps", d.steps},
+             {"t_max", d.t_max},
+             {"t_min", d.t_min},
+             {"stable_steps", d.stability},
+             {"stop_entropy", d.confidence},
+             {"soft_tokens", d.soft_tokens},
+             {"greedy_accept", d.greedy_accept},
+             {"freeze", d.freezing ? d.freezing->after : 0},
+             {"answer_stop", d.answer_stop},
+             {"tail_drop", d.tail_drop},
+             {"repair", d.repair},
+             {"repeat_guard", d.repeat_guard},
+             {"gap_stop", d.gap_stop ? Report(d.gap_stop->gap) : Report()},
+             {"causal_check", d.causal_check ? Report(d.causal_check->sure) : Report()}};
+  if (const auto* bound = std::get_if<EntropyBound>(&d.acceptance)) {
+    out["entropy_bound"] = bound->bound;
+  } else {
+    const auto& p = std::get<ConfidenceThreshold>(d.acceptance);
+    out["accept_probability"] = {p.high, p.low, p.high_steps};
+  }
+  if (d.compaction) {
+    out["compact"] = {{"refresh_share", d.compaction->refresh_share},
+                      {"thaw", d.compaction->thaw},
+                      {"bucket", d.compaction->bucket}};
+  }
+  if (d.cap) out["step_cap"] = {{"steps", d.cap->steps}, {"flush", d.cap->flush}};
+  return out;
+}
+
 }  // namespace weir::cli

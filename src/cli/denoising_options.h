@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/json_report.h"
 #include "generate/denoising.h"
 
 namespace CLI {
@@ -41,5 +42,8 @@ class DenoisingOptions {
   bool greedy_accept_ = false, compact_ = false, thaw_ = false, flush_ = false, repair_ = false;
   bool answer_stop_ = false, tail_drop_ = false;
 };
+
+// All settings, for reports.
+Report denoising_json(const Denoising& denoising);
 
 }  // namespace weir::cli

@@ -26,11 +26,14 @@ namespace {
 // A greedy answer can go round in circles, and the context may be long.
 constexpr int64_t kDefaultMaxTokens = 4096;
 
+constexpr int64_t kMostParallel = 256;
+
 struct Options {
   std::string file;
   std::string out;
   std::string system;
   int64_t limit = 0;  // 0: all
+  int64_t parallel = 1;
   ModelOptions model;
   BackendOptions backend;
   SamplingOptions sampling;
@@ -43,6 +46,7 @@ struct Summary {
   int64_t correct = 0, total = 0, cut_off = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
+  int64_t denoising_passes = 0, canvases = 0, canvas_rows = 0;
 };
 
 // Wilson's score interval for a proportion, 95 % (Wilson, JASA 22, 1927).
@@ -80,7 +84,8 @@ Report settings_of(const Options& options, const Engine& engine, const TurnOptio
           {"logit_bias", s.logit_bias},
           {"seed", s.seed},
           {"stop", turn.stop},
-          {"max_tokens", turn.max_tokens}};
+          {"max_tokens", turn.max_tokens},
+          {"denoising", turn.denoising ? denoising_json(*turn.denoising) : Report()}};
 }
 
 Summary summarise(const EvalLog& log, int64_t count) {
@@ -94,6 +99,9 @@ Summary summarise(const EvalLog& log, int64_t count) {
     sum.generated_tokens += result.generated_tokens;
     sum.prefill_seconds += result.prefill_seconds;
     sum.decode_seconds += result.decode_seconds;
+    sum.denoising_passes += result.denoising_passes;
+    sum.canvases += result.canvases;
+    sum.canvas_rows += result.canvas_rows;
   }
   return sum;
 }
@@ -112,6 +120,8 @@ int print_summary(const Summary& sum, const Report& settings, bool json) {
   const double speed = ratio(static_cast<double>(sum.generated_tokens), seconds);
   const double prefill = ratio(static_cast<double>(sum.prompt_tokens), sum.prefill_seconds);
   const double decode = ratio(static_cast<double>(sum.generated_tokens - sum.total), sum.decode_seconds);
+  const double passes = ratio(static_cast<double>(sum.denoising_passes), static_cast<double>(sum.canvases));
+  const double rows = ratio(static_cast<double>(sum.canvas_rows), static_cast<double>(sum.generated_tokens));
   if (json) {
     return print_json({{"accuracy", accuracy},
                        {"correct", sum.correct},
@@ -123,16 +133,24 @@ int print_summary(const Summary& sum, const Report& settings, bool json) {
                        {"decode_tokens_per_second", decode},
                        {"prompt_tokens", sum.prompt_tokens},
                        {"generated_tokens", sum.generated_tokens},
+                       {"canvases", sum.canvases},
+                       {"passes_per_canvas", passes},
+                       {"rows_per_token", rows},
                        {"seconds", seconds},
                        {"settings", settings}},
                       false);
   }
-  return print_answer(fmt::format(
+  std::string text = fmt::format(
       "accuracy {:.1f} % ({} of {}), 95 % interval {:.1f} to {:.1f} %\n"
-      "{:.1f} tokens/s in all ({} tokens in {}); prompts {:.1f} tokens/s, decoding {:.1f} tokens/s\n{}",
+      "{:.1f} tokens/s in all ({} tokens in {}); prompts {:.1f} tokens/s, decoding {:.1f} tokens/s\n",
       accuracy * 100, sum.correct, sum.total, low * 100, high * 100, speed, sum.generated_tokens,
-      duration_text(seconds), prefill, decode,
-      sum.cut_off > 0 ? fmt::format("{} answers were cut off by --max-tokens\n", sum.cut_off) : ""));
+      duration_text(seconds), prefill, decode);
+  if (sum.canvases > 0) {
+    text += fmt::format("{} canvases, {:.2f} passes each; {:.2f} rows forwarded per token\n", sum.canvases,
+                        passes, rows);
+  }
+  if (sum.cut_off > 0) text += fmt::format("{} answers were cut off by --max-tokens\n", sum.cut_off);
+  return print_answer(text);
 }
 
 EvalResult result_of(int64_t index, const Problem& problem, const Answer& given) {
@@ -146,31 +164,80 @@ EvalResult result_of(int64_t index, const Problem& problem, const Answer& given)
   r.generated_tokens = given.statistics.generated_tokens;
   r.prefill_seconds = given.statistics.prefill_seconds;
   r.decode_seconds = given.statistics.decode_seconds;
+  r.denoising_passes = given.statistics.denoising_passes;
+  r.canvases = given.statistics.canvases;
+  r.canvas_rows = given.statistics.canvas_rows;
   return r;
 }
 
-// Works through the problems that the log does not hold yet. Returns false when interrupted.
-Result<bool> work_through(const Options& options, Engine& engine, TurnOptions turn, const ProblemSet& set,
-                          int64_t count, EvalLog& log) {
-  const InterruptScope interrupt;
-  TurnWriters writers;
-  writers.interrupted = &interrupt.interrupted();
-  for (int64_t i = 0; i < count; ++i) {
-    if (log.results().contains(i)) continue;
-    const Problem& problem = set.problems[static_cast<size_t>(i)];
-    turn.sequence = static_cast<uint32_t>(i);
-    HeldSequence fresh;
-    WEIR_TRY(const Answer given, answer(engine, ask(options.system, problem.question), turn, writers, fresh));
-    if (given.finish == FinishReason::kCancelled) return false;
-    WEIR_RETURN_IF_ERROR(log.add(result_of(i, problem, given)));
-    show_progress(log, count);
+// Works through the problems that the log does not hold yet, several at a time.
+class Evaluation {
+ public:
+  Evaluation(const Options& options, Engine& engine, TurnOptions turn, const ProblemSet& set, int64_t count,
+             EvalLog& log)
+      : options_(options), engine_(engine), turn_(std::move(turn)), set_(set), log_(log), count_(count) {}
+
+  // Returns false when interrupted.
+  Result<bool> run() {
+    const InterruptScope interrupt;
+    writers_.interrupted = &interrupt.interrupted();
+    while (true) {
+      WEIR_RETURN_IF_ERROR(fill());
+      if (active_.empty()) return true;
+      std::vector<Generation*> generations;
+      for (const Active& a : active_) generations.push_back(&a.turn->generation());
+      WEIR_RETURN_IF_ERROR(engine_.generator->step(generations));
+      if (interrupt.interrupted()) return false;
+      WEIR_RETURN_IF_ERROR(collect());
+    }
   }
-  return true;
-}
+
+ private:
+  struct Active {
+    int64_t index;
+    std::unique_ptr<Turn> turn;
+  };
+
+  const Problem& problem(int64_t index) const { return set_.problems[static_cast<size_t>(index)]; }
+
+  Status fill() {
+    for (; static_cast<int64_t>(active_.size()) < options_.parallel && next_ < count_; ++next_) {
+      if (log_.results().contains(next_)) continue;
+      turn_.sequence = static_cast<uint32_t>(next_);
+      WEIR_TRY(auto turn,
+               Turn::start(engine_, ask(options_.system, problem(next_).question), turn_, writers_, {}));
+      active_.push_back({next_, std::move(turn)});
+    }
+    return Ok{};
+  }
+
+  Status collect() {
+    for (auto a = active_.begin(); a != active_.end();) {
+      if (!a->turn->is_over()) {
+        ++a;
+        continue;
+      }
+      WEIR_RETURN_IF_ERROR(log_.add(result_of(a->index, problem(a->index), a->turn->finish())));
+      a = active_.erase(a);
+      show_progress(log_, count_);
+    }
+    return Ok{};
+  }
+
+  const Options& options_;
+  Engine& engine_;
+  TurnOptions turn_;
+  const ProblemSet& set_;
+  EvalLog& log_;
+  int64_t count_;
+  TurnWriters writers_;
+  int64_t next_ = 0;
+  std::vector<Active> active_;
+};
 
 Result<int> eval(const Options& options) {
   WEIR_TRY(const ProblemSet set, read_problems(options.file));
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.parallel}));
   const auto all = static_cast<int64_t>(set.problems.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, all) : all;
   WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
@@ -181,7 +248,7 @@ Result<int> eval(const Options& options) {
   WEIR_TRY(EvalLog log, EvalLog::open(options.out, settings));
   if (!log.results().empty())
     tell(fmt::format("{} problems are already in {}\n", log.results().size(), options.out));
-  WEIR_TRY(const bool completed, work_through(options, engine, turn, set, count, log));
+  WEIR_TRY(const bool completed, Evaluation(options, engine, turn, set, count, log).run());
   if (is_terminal(stderr)) tell("\n");
   const int written = print_summary(summarise(log, count), settings, options.json);
   return completed ? written : kInterrupted;
@@ -198,6 +265,8 @@ Verb add_eval(CLI::App& app) {
   command->add_option("--out", options->out, "Keep each result here, and go on with what is there")
       ->type_name("FILE");
   add_count(*command, "--limit", options->limit, 1, "Only the first N problems");
+  add_count(*command, "--parallel", options->parallel, 1,
+            "Answer N problems together; the answers are the same", kMostParallel);
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
   command->add_flag("--think,!--no-think", options->think, "Let the model think first (default), or not");
   command->add_flag("--json", options->json, "Report as one JSON object");

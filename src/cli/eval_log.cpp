@@ -28,6 +28,9 @@ Report to_json(const EvalResult& r) {
           {"generated_tokens", r.generated_tokens},
           {"prefill_seconds", r.prefill_seconds},
           {"decode_seconds", r.decode_seconds},
+          {"denoising_passes", r.denoising_passes},
+          {"canvases", r.canvases},
+          {"canvas_rows", r.canvas_rows},
           {"answer", r.answer}};
 }
 
@@ -46,7 +49,10 @@ std::optional<EvalResult> from_json(const Report& json) {
                   read("prompt_tokens", r.prompt_tokens, &Report::is_number_integer) &&
                   read("generated_tokens", r.generated_tokens, &Report::is_number_integer) &&
                   read("prefill_seconds", r.prefill_seconds, &Report::is_number) &&
-                  read("decode_seconds", r.decode_seconds, &Report::is_number);
+                  read("decode_seconds", r.decode_seconds, &Report::is_number) &&
+                  read("denoising_passes", r.denoising_passes, &Report::is_number_integer) &&
+                  read("canvases", r.canvases, &Report::is_number_integer) &&
+                  read("canvas_rows", r.canvas_rows, &Report::is_number_integer);
   return ok ? std::optional(r) : std::nullopt;
 }
 

@@ -23,6 +23,7 @@ struct EvalResult {
   int64_t generated_tokens = 0;
   double prefill_seconds = 0;
   double decode_seconds = 0;
+  int64_t denoising_passes = 0, canvases = 0, canvas_rows = 0;  // block diffusion
 
   bool correct() const { return found == expected; }
 };
