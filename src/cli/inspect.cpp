@@ -15,6 +15,7 @@
 #include "cli/model_folder.h"
 #include "cli/quantity.h"
 #include "cli/verbs.h"
+#include "models/diffusion_gemma/config.h"
 #include "models/qwen/config.h"
 
 namespace weir::cli {
@@ -76,8 +77,23 @@ std::string module_line(std::string_view kind, const ModuleSummary& module) {
                      module.bits_per_weight(), encodings);
 }
 
+std::string diffusion_lines(const diffusion_gemma::Config& c) {
+  const auto full = std::count(c.is_full.begin(), c.is_full.end(), true);
+  return fmt::format(
+      "layers      {} ({} sliding, {} full), hidden size {}, canvas {}\n"
+      "attention   {} heads; sliding: {} for keys and values, of {}, window {}; full: {} of {}\n"
+      "experts     {}, {} per token, of {}, beside a dense MLP of {}\n"
+      "vocabulary  {} tokens, context {}\n",
+      c.layers, c.layers - full, full, c.hidden, c.canvas, c.heads, c.sliding.kv_heads, c.sliding.head_dim,
+      c.sliding.window, c.full.kv_heads, c.full.head_dim, c.experts, c.top_k, c.intermediate, c.dense,
+      c.vocabulary, c.context);
+}
+
 // Empty for a model of another architecture.
 std::string shape_lines(const Checkpoint& checkpoint) {
+  if (const auto diffusion = diffusion_gemma::read_config(checkpoint); diffusion.ok()) {
+    return diffusion_lines(*diffusion);
+  }
   const auto read = qwen::read_config(checkpoint);
   if (!read.ok()) return "";
   const qwen::Config& c = *read;

@@ -31,6 +31,9 @@ class Inspect(WeirTest):
 
     def test_a_synthetic_model_has_the_shapes_of_the_real_one(self):
         self.assertIn("256, 8 per token and 1 shared", self.weir("inspect", "synthetic:qwen3.6-35b-a3b,layers=4").stdout)
+        gemma = self.weir("inspect", "synthetic:diffusiongemma-26b-a4b,layers=6").stdout
+        self.assertIn("6 (5 sliding, 1 full), hidden size 2816", gemma)
+        self.assertRegex(gemma, r"experts +36 +4\.6 G +2\.4 GiB +4\.50  affine 4-bit, groups of 64\n")
 
     def test_wrong_models_are_told_apart(self):
         self.fails(2, "inspect", says=["needs a model"])
@@ -78,6 +81,53 @@ class Bench(WeirTest):
         # Head: [1408, 256] in 4 bits with scales and biases is 202,752 bytes, and 1408 logits are 5,632 more.
         head = next(step for step in decode["steps"] if step["step"] == "norm_head")
         self.assertEqual(head["bytes_per_token"], 202752 + 5632)
+
+    def check_rates(self, part, seconds, report):
+        self.assertAlmostEqual(part["gigabytes_per_second"], part["bytes"] / seconds * 1e-9)
+        self.assertAlmostEqual(part["share_of_measured_bandwidth"],
+                               part["gigabytes_per_second"] / report["read_gigabytes_per_second"])
+        self.assertAlmostEqual(part["gigaflops_per_second"], part["gigaflops"] / seconds)
+        self.assertAlmostEqual(part["share_of_int8_peak"],
+                               part["gigaflops_per_second"] / report["int8_peak_gigaflops_per_second"])
+
+    def test_passes_of_a_diffusion_model_have_times_bytes_and_arithmetic(self):
+        out = self.report("bench", "-m", "pocket-gemma", "--prompt", "70", "--repeats", "3")
+        self.assertGreater(out["int8_peak_gigaflops_per_second"], 0)
+        self.assertGreater(out["prefill"]["tokens_per_second"]["median"], 0)
+        denoising = out["denoising"]
+        self.assertEqual((denoising["prefix"], denoising["canvas"], out["layers"]), (70, 64, 6))
+        passes = denoising["passes"]
+        self.assertEqual([(p["rows"], p["soft_tokens"]) for p in passes],
+                         [(16, "all"), (32, "all"), (64, "all"), (16, 64), (32, 64), (64, 64)])
+        for p in passes:
+            ms = p["milliseconds"]
+            self.assertTrue(0 < ms["fastest"] <= ms["median"] <= ms["slowest"])
+            self.check_rates(p, ms["median"] / 1e3, out)
+            self.assertNotIn("extrapolated_milliseconds", p)  # the model is whole
+
+        step = denoising["step"]
+        kinds = {kind.pop("kind"): kind for kind in step["kinds"]}
+        self.assertEqual(list(kinds), ["self-conditioning", "attention", "dense MLP", "experts", "head", "sampler"])
+        self.assertGreater(kinds.pop("sampler")["milliseconds"], 0)
+        for kind in kinds.values():
+            self.check_rates(kind, kind["milliseconds"] / 1e3, out)
+        self.assertEqual(sum(kind["bytes"] for kind in kinds.values()), step["bytes"])
+        self.assertAlmostEqual(sum(kind["gigaflops"] for kind in kinds.values()), step["gigaflops"])
+        # Multiply-adds of a row, times 64 rows and 2: in a sliding layer, 8 heads in and 4 out of 256, over 134 positions;
+        # in the full one, 5 in and 4 out of 512. The head goes through the vocabulary twice.
+        sliding = 256 * (8 + 4) * 256 + 2 * 134 * 4 * 256
+        full = 256 * (5 + 4) * 512 + 2 * 134 * 4 * 512
+        gigaflops = {"attention": 5 * sliding + full, "self-conditioning": 3 * 256 * 256,
+                     "dense MLP": 6 * 3 * 256 * 256, "experts": 6 * 256 * (8 * 3 * 64 + 32), "head": 2 * 1024 * 256}
+        for name, multiply_adds in gigaflops.items():
+            self.assertAlmostEqual(kinds[name]["gigaflops"], 64 * 2 * multiply_adds * 1e-9)
+        # The vocabulary, [1024, 256] in 8 bits with scales and biases, and 64 rows of 1 KiB read and written.
+        self.assertEqual(kinds["head"]["bytes"], 1024 * (256 + 4 * 4) + 64 * 2 * 1024)
+
+    def test_what_a_diffusion_model_cannot_do_is_refused(self):
+        self.fails(2, "bench", "-m", "pocket-gemma", "--generate", "4", says=["--generate"])
+        self.fails(2, "bench", "-m", "pocket-gemma", "--prompt", "4033", says=["4033", "canvas of 64", "4096"])
+        self.fails(2, "bench", "-m", "synthetic:diffusiongemma-26b-a4b,layers=31", says=["layers=31", "1 to 30"])
 
     def test_more_tokens_than_the_context_are_refused(self):
         for prompt in ("32769", "9223372036854775807"):

@@ -14,9 +14,7 @@
 #include "kernels/cpu/products.h"
 
 namespace weir {
-namespace {
-
-using namespace cpu;
+namespace cpu {
 
 const CpuKernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
@@ -35,6 +33,12 @@ const CpuKernels& kernels_of(Isa isa) {
 #endif
   return portable::kKernels;
 }
+
+}  // namespace cpu
+
+namespace {
+
+using namespace cpu;
 
 class CpuSteps final : public Steps {
  public:

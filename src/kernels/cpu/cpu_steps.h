@@ -13,6 +13,15 @@
 
 namespace weir {
 
+namespace cpu {
+
+struct CpuKernels;
+
+// The kernels of an instruction set, which this CPU must have to run them.
+const CpuKernels& kernels_of(Isa isa);
+
+}  // namespace cpu
+
 // The pool outlives the steps. Error: kDevice when this CPU lacks the instruction set.
 Result<std::unique_ptr<Steps>> make_cpu_steps(ThreadPool& pool, Isa isa);
 
