@@ -15,6 +15,7 @@ enum class Code {
   kUnsupported,      // well-formed, but weir does not do it
   kOutOfMemory,
   kDevice,     // the CPU lacks a feature, or a GPU call failed
+  kBusy,       // no room for another job right now; asking again later may help
   kCancelled,  // the caller asked to stop
   kInternal,   // a third-party library failed in a way that no input explains
 };

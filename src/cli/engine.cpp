@@ -44,10 +44,10 @@ class Loading {
 }  // namespace
 
 Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                               const BackendOptions& options) {
+                                               const BackendOptions& options, int64_t answers) {
   Loading loading;
   return qwen::Model::load(std::move(checkpoint), std::move(steps),
-                           {.max_rows = options.chunk, .max_wanted = 1}, loading.progress());
+                           {.max_rows = options.chunk, .max_wanted = answers}, loading.progress());
 }
 
 Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Generator>> load_generator(Checkpoint checkpoint, std::un
     WEIR_TRY(auto model, load_diffusion_gemma(std::move(checkpoint), std::move(steps), backend, parallel));
     return make_generator(std::move(model));
   }
-  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend));
+  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend, parallel));
   return make_generator(std::move(model));
 }
 

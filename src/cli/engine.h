@@ -39,10 +39,10 @@ struct EngineOptions {
 // The backend that the flags ask for. The pool must outlive the steps.
 Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool);
 
-// Pack the weights, with a progress bar on a terminal. A diffusion model makes room to denoise `canvases`
-// together.
+// Pack the weights, with a progress bar on a terminal. They make room for passes that `answers` share, or
+// that denoise `canvases` together.
 Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                               const BackendOptions& options);
+                                               const BackendOptions& options, int64_t answers = 1);
 Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
                                                                      std::unique_ptr<Steps> steps,
                                                                      const BackendOptions& options,

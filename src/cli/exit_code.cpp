@@ -23,6 +23,7 @@ int exit_code(Code code) {
     case Code::kCancelled:
       return kInterrupted;
     case Code::kOutOfMemory:
+    case Code::kBusy:
     case Code::kInternal:
       return kFailed;
   }

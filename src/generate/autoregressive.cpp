@@ -37,6 +37,15 @@ bool is_reusable(const HeldSequence& held, const std::vector<int32_t>& prompt) {
 
 }  // namespace
 
+Status AutoregressiveGeneration::check(const qwen::Model& model, const Tokenizer& tokenizer,
+                                       const GenerationRequest& request) {
+  WEIR_RETURN_IF_ERROR(
+      validate(request, {vocabulary_of(model, tokenizer), model.config().context, model.max_rows()}));
+  if (!request.denoising) return Ok{};
+  return Error{Code::kInvalidArgument, "denoising settings were given to a model that does not denoise",
+               "they belong to DiffusionGemma"};
+}
+
 Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model& model,
                                                                     const Tokenizer& tokenizer,
                                                                     GenerationRequest request,
@@ -44,12 +53,7 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
                                                                     HeldSequence&& held) {
   const qwen::Config& config = model.config();
   WEIR_CHECK(held.state.position == static_cast<int64_t>(held.tokens.size()));
-  WEIR_RETURN_IF_ERROR(
-      validate(request, {vocabulary_of(model, tokenizer), config.context, model.max_rows()}));
-  if (request.denoising) {
-    return Error{Code::kInvalidArgument, "denoising settings were given to a model that does not denoise",
-                 "they belong to DiffusionGemma"};
-  }
+  WEIR_RETURN_IF_ERROR(check(model, tokenizer, request));
   if (request.context == 0) request.context = config.context;
   if (request.chunk == 0) request.chunk = model.max_rows();
   HeldSequence sequence = std::exchange(held, {});
@@ -87,77 +91,116 @@ AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tok
 }
 
 Result<bool> AutoregressiveGeneration::step() {
-  if (finished()) return true;
-  if (callbacks_.cancel != nullptr && callbacks_.cancel->load()) {
-    end(FinishReason::kCancelled);
-    return true;
-  }
-  if (Status status = advance(); !status.ok()) {
-    state_ = {};
-    finish_ = FinishReason::kError;
-    return std::move(status).error();
-  }
+  AutoregressiveGeneration* self = this;
+  if (!finished()) WEIR_RETURN_IF_ERROR(step_together(model_, {&self, 1}));
   return finished();
 }
 
-Status AutoregressiveGeneration::advance() {
-  const auto begin = Clock::now();
-  const bool in_prompt = statistics_.generated_tokens == 0;
-  if (!in_prompt) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
-  WEIR_TRY(const auto sampled, chooser_ ? next_on_device() : next_on_host());
-  const auto now = Clock::now();
-  (in_prompt ? statistics_.prefill_seconds : statistics_.decode_seconds) += Seconds(now - begin).count();
-  if (in_prompt && callbacks_.prompt) {
-    callbacks_.prompt(std::min(static_cast<uint64_t>(state_.position), uint64_t{prompt_tokens_}),
-                      prompt_tokens_);
-  }
-  if (!sampled) return Ok{};
-  if (in_prompt) statistics_.first_token_seconds = Seconds(now - started_).count();
-  ++statistics_.generated_tokens;
-  accept(*sampled);
-  return Ok{};
+// The next tokens to feed: logits are wanted when they are the last ones.
+std::span<const int32_t> AutoregressiveGeneration::next_chunk() const {
+  const auto left = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(state_.position));
+  const int64_t most = std::min(static_cast<int64_t>(left.size()), request_.chunk);
+  const int64_t count = request_.tokens_to_checkpoint(state_.position, most);
+  return left.first(static_cast<size_t>(count));
 }
 
-// The next tokens to feed. Logits are wanted when they are the last ones.
-struct AutoregressiveGeneration::Chunk {
-  std::span<const int32_t> tokens;
-  Segment segment;
-  int32_t last_row = 0;
-  bool is_last = false;
+bool AutoregressiveGeneration::is_last(std::span<const int32_t> chunk) const {
+  return static_cast<size_t>(state_.position) + chunk.size() == tokens_.size();
+}
 
-  Batch batch() const {
-    return {.tokens = tokens, .segments = {&segment, 1}, .wanted = {&last_row, is_last ? 1u : 0u}};
+void AutoregressiveGeneration::count_bytes() {
+  if (!in_prompt()) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
+}
+
+// The chunks of several generations, one behind the other.
+class AutoregressiveGeneration::Pass {
+ public:
+  bool has_room(const qwen::Model& model, std::span<const int32_t> chunk, bool is_last) const {
+    return taken_.empty() || (rows() + static_cast<int64_t>(chunk.size()) <= model.max_rows() &&
+                              static_cast<int64_t>(wanted_.size()) + is_last <= model.max_wanted());
   }
+
+  void add(AutoregressiveGeneration& generation, std::span<const int32_t> chunk, bool is_last) {
+    taken_.push_back({&generation, static_cast<int64_t>(chunk.size()), is_last});
+    segments_.push_back({&generation.state_, rows(), static_cast<int64_t>(chunk.size())});
+    tokens_.insert(tokens_.end(), chunk.begin(), chunk.end());
+    if (is_last) wanted_.push_back(static_cast<int32_t>(rows() - 1));
+  }
+
+  void run(qwen::Model& model) {
+    const auto begin = Clock::now();
+    const auto logits = model.run({.tokens = tokens_, .segments = segments_, .wanted = wanted_});
+    const double seconds_a_row = Seconds(Clock::now() - begin).count() / static_cast<double>(rows());
+    size_t next = 0;
+    const auto vocabulary = static_cast<size_t>(model.config().vocabulary);
+    for (const Part& part : taken_) {
+      if (!logits.ok()) {
+        part.generation->fail(logits.error());
+        continue;
+      }
+      const auto chosen = Clock::now();
+      Result<std::optional<Sampled>> sampled = std::optional<Sampled>();
+      if (part.is_last) sampled = part.generation->choose(logits->subspan(next++ * vocabulary, vocabulary));
+      const double choosing = Seconds(Clock::now() - chosen).count();
+      part.generation->take(std::move(sampled), seconds_a_row * static_cast<double>(part.rows) + choosing);
+    }
+  }
+
+ private:
+  struct Part {
+    AutoregressiveGeneration* generation;
+    int64_t rows;
+    bool is_last;
+  };
+
+  int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
+
+  std::vector<Part> taken_;
+  std::vector<int32_t> tokens_;
+  std::vector<Segment> segments_;
+  std::vector<int32_t> wanted_;
 };
 
-AutoregressiveGeneration::Chunk AutoregressiveGeneration::next_chunk() {
-  const auto left = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(state_.position));
-  Chunk chunk;
-  chunk.tokens = left.first(std::min(left.size(), static_cast<size_t>(request_.chunk)));
-  chunk.segment = {&state_, 0, static_cast<int64_t>(chunk.tokens.size())};
-  chunk.last_row = static_cast<int32_t>(chunk.tokens.size()) - 1;
-  chunk.is_last = chunk.tokens.size() == left.size();
-  return chunk;
+// One pass with as many of the waiting generations as fit, in order; they no longer wait.
+void AutoregressiveGeneration::run_pass(qwen::Model& model, std::vector<AutoregressiveGeneration*>& waiting) {
+  Pass pass;
+  std::vector<AutoregressiveGeneration*> left;
+  for (AutoregressiveGeneration* g : waiting) {
+    const auto chunk = g->next_chunk();
+    const bool is_last = g->is_last(chunk);
+    if (pass.has_room(model, chunk, is_last)) {
+      g->count_bytes();
+      pass.add(*g, chunk, is_last);
+    } else {
+      left.push_back(g);
+    }
+  }
+  pass.run(model);
+  waiting = std::move(left);
 }
 
-// Feeds a chunk. The next token, or none while others are left to feed.
-Result<std::optional<Sampled>> AutoregressiveGeneration::next_on_host() {
-  const Chunk chunk = next_chunk();
-  WEIR_TRY(const auto logits, model_.run(chunk.batch()));
-  if (!chunk.is_last) return std::optional<Sampled>();
-  WEIR_TRY(Sampled sampled, choose(logits));
-  return std::optional(std::move(sampled));
+void AutoregressiveGeneration::step_on_device() {
+  const auto begin = Clock::now();
+  count_bytes();
+  auto sampled = next_on_device();
+  take(std::move(sampled), Seconds(Clock::now() - begin).count());
 }
 
-// The same. A token's pass is queued before the token is waited for.
+// Feeds a chunk. The next token, or none while others are left to feed. A token's pass is queued before the
+// token is waited for.
 Result<std::optional<Sampled>> AutoregressiveGeneration::next_on_device() {
   if (state_.position < static_cast<int64_t>(tokens_.size())) {
-    const Chunk chunk = next_chunk();
-    if (!chunk.is_last) {
-      WEIR_RETURN_IF_ERROR(model_.run(chunk.batch()));
+    const auto chunk = next_chunk();
+    const auto rows = static_cast<int64_t>(chunk.size());
+    const auto last_row = static_cast<int32_t>(rows - 1);
+    const Segment segment{&state_, 0, rows};
+    Batch batch{.tokens = chunk, .segments = {&segment, 1}, .wanted = {}};
+    if (!is_last(chunk)) {
+      WEIR_RETURN_IF_ERROR(model_.run(batch));
       return std::optional<Sampled>();
     }
-    WEIR_RETURN_IF_ERROR(model_.queue(chunk.batch(), *chooser_));
+    batch.wanted = {&last_row, 1};
+    WEIR_RETURN_IF_ERROR(model_.queue(batch, *chooser_));
   }
   WEIR_RETURN_IF_ERROR(feed_chosen());
   WEIR_TRY(const int32_t token, chooser_->take());
@@ -176,12 +219,37 @@ Status AutoregressiveGeneration::feed_chosen() {
       *chooser_);
 }
 
-Result<Sampled> AutoregressiveGeneration::choose(std::span<const float> logits) {
+Result<std::optional<Sampled>> AutoregressiveGeneration::choose(std::span<const float> logits) {
   Draw draw;
   draw.sequence = request_.sequence;
   draw.step = static_cast<uint32_t>(tokens_.size());
   draw.top_logprobs = request_.top_logprobs;
-  return sampler_.sample(logits.first(static_cast<size_t>(sampler_.vocabulary())), draw);
+  WEIR_TRY(Sampled sampled, sampler_.sample(logits.first(static_cast<size_t>(sampler_.vocabulary())), draw));
+  return std::optional(std::move(sampled));
+}
+
+// What a step of `seconds` led to: an error, a token, or neither while tokens are left to feed.
+void AutoregressiveGeneration::take(Result<std::optional<Sampled>> sampled, double seconds) {
+  if (!sampled.ok()) return fail(std::move(sampled).error());
+  const bool prefill = in_prompt();
+  (prefill ? statistics_.prefill_seconds : statistics_.decode_seconds) += seconds;
+  if (prefill && callbacks_.prompt) {
+    callbacks_.prompt(std::min(static_cast<uint64_t>(state_.position), uint64_t{prompt_tokens_}),
+                      prompt_tokens_);
+  }
+  if (prefill && callbacks_.checkpoint && request_.is_checkpoint(state_.position)) {
+    callbacks_.checkpoint(state_);
+  }
+  if (!*sampled) return;
+  if (prefill) statistics_.first_token_seconds = Seconds(Clock::now() - started_).count();
+  ++statistics_.generated_tokens;
+  accept(**sampled);
+}
+
+void AutoregressiveGeneration::fail(Error error) {
+  state_ = {};
+  finish_ = FinishReason::kError;
+  error_ = std::move(error);
 }
 
 void AutoregressiveGeneration::accept(const Sampled& sampled) {
@@ -234,6 +302,28 @@ HeldSequence AutoregressiveGeneration::release() {
   held.tokens.resize(static_cast<size_t>(state_.position));
   held.state = std::exchange(state_, {});
   return held;
+}
+
+Status step_together(qwen::Model& model, std::span<AutoregressiveGeneration* const> generations) {
+  std::vector<AutoregressiveGeneration*> stepped, waiting;
+  for (AutoregressiveGeneration* g : generations) {
+    if (g->finished()) continue;
+    if (g->callbacks_.cancel != nullptr && g->callbacks_.cancel->load()) {
+      g->end(FinishReason::kCancelled);
+      continue;
+    }
+    stepped.push_back(g);
+    if (g->chooser_) {
+      g->step_on_device();
+    } else {
+      waiting.push_back(g);
+    }
+  }
+  while (!waiting.empty()) AutoregressiveGeneration::run_pass(model, waiting);
+  for (const AutoregressiveGeneration* g : stepped) {
+    if (g->error_) return *g->error_;
+  }
+  return Ok{};
 }
 
 }  // namespace weir

@@ -35,15 +35,21 @@ class AutoregressiveGeneration final : public Generation {
                                                    GenerationCallbacks callbacks = {},
                                                    HeldSequence&& held = {});
 
+  // What start() asks of a request. From any thread.
+  static Status check(const qwen::Model& model, const Tokenizer& tokenizer, const GenerationRequest& request);
+
   Result<bool> step() override;
   bool finished() const override { return finish_.has_value(); }
   FinishReason finish_reason() const override { return *finish_; }
+  const std::optional<Error>& error() const override { return error_; }
   const GenerationStatistics& statistics() const override { return statistics_; }
   const std::string& text() const override { return text_; }
   std::span<const int32_t> answer() const override { return std::span(tokens_).subspan(prompt_tokens_); }
   HeldSequence release() override;
 
  private:
+  friend Status step_together(qwen::Model& model, std::span<AutoregressiveGeneration* const> generations);
+
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
@@ -51,14 +57,19 @@ class AutoregressiveGeneration final : public Generation {
                            GenerationCallbacks callbacks, SequenceState state,
                            std::unique_ptr<TokenChooser> chooser);
 
-  struct Chunk;
+  class Pass;
 
-  Status advance();
-  Chunk next_chunk();
-  Result<std::optional<Sampled>> next_on_host();
+  static void run_pass(qwen::Model& model, std::vector<AutoregressiveGeneration*>& waiting);
+  bool in_prompt() const { return statistics_.generated_tokens == 0; }
+  std::span<const int32_t> next_chunk() const;
+  bool is_last(std::span<const int32_t> chunk) const;
+  void count_bytes();
+  void step_on_device();
   Result<std::optional<Sampled>> next_on_device();
   Status feed_chosen();
-  Result<Sampled> choose(std::span<const float> logits);
+  Result<std::optional<Sampled>> choose(std::span<const float> logits);
+  void take(Result<std::optional<Sampled>> sampled, double seconds);
+  void fail(Error error);
   void accept(const Sampled& sampled);
   void end(FinishReason reason);
   std::string flush();
@@ -79,8 +90,15 @@ class AutoregressiveGeneration final : public Generation {
   StopMatcher stop_;
   std::string text_;
   std::optional<FinishReason> finish_;
+  std::optional<Error> error_;
   GenerationStatistics statistics_;
   Clock::time_point started_;
 };
+
+// One step of several generations on one model. Those whose tokens the host chooses share passes, which read
+// the weights once, as far as these have room; each takes the same steps as alone, on the CPU bit for bit. A
+// pass's time is shared out over its rows. Returns the first error; the generations of the pass that failed
+// have ended.
+Status step_together(qwen::Model& model, std::span<AutoregressiveGeneration* const> generations);
 
 }  // namespace weir

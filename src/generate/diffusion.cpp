@@ -32,13 +32,14 @@ Status refuse_unsupported(const GenerationRequest& request) {
   return Ok{};
 }
 
-Status check_room(const GenerationRequest& request, int64_t canvas) {
+Status check_room(const GenerationRequest& request, const diffusion_gemma::Config& config) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt + canvas <= request.context) return Ok{};
+  const int64_t canvas = config.canvas, context = request.context > 0 ? request.context : config.context;
+  if (prompt + canvas <= context) return Ok{};
   return invalid(
       fmt::format(
           "the prompt has {} tokens, and a canvas of {} does not fit behind it into the context of {}",
-          prompt, canvas, request.context),
+          prompt, canvas, context),
       "shorten the prompt");
 }
 
@@ -58,6 +59,14 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
+Status DiffusionGeneration::check(const diffusion_gemma::Model& model, const GenerationRequest& request) {
+  const diffusion_gemma::Config& config = model.config();
+  WEIR_RETURN_IF_ERROR(validate(request, {config.vocabulary, config.context, model.max_rows()}));
+  WEIR_RETURN_IF_ERROR(refuse_unsupported(request));
+  WEIR_RETURN_IF_ERROR(validate(request.denoising.value_or(Denoising{})));
+  return check_room(request, config);
+}
+
 Result<std::unique_ptr<DiffusionGeneration>> DiffusionGeneration::start(diffusion_gemma::Model& model,
                                                                         const Tokenizer& tokenizer,
                                                                         GenerationRequest request,
@@ -65,12 +74,9 @@ Result<std::unique_ptr<DiffusionGeneration>> DiffusionGeneration::start(diffusio
                                                                         HeldSequence&& held) {
   const diffusion_gemma::Config& config = model.config();
   WEIR_CHECK(held.state.position == static_cast<int64_t>(held.tokens.size()));
-  WEIR_RETURN_IF_ERROR(validate(request, {config.vocabulary, config.context, model.max_rows()}));
-  WEIR_RETURN_IF_ERROR(refuse_unsupported(request));
-  WEIR_RETURN_IF_ERROR(validate(request.denoising.value_or(Denoising{})));
+  WEIR_RETURN_IF_ERROR(check(model, request));
   if (request.context == 0) request.context = config.context;
   if (request.chunk == 0) request.chunk = model.max_rows();
-  WEIR_RETURN_IF_ERROR(check_room(request, config.canvas));
   HeldSequence sequence = std::exchange(held, {});
   const auto common = static_cast<int64_t>(common_prefix(sequence.tokens, request.prompt));
   if (common == 0 || !model.cut(sequence.state, common)) {
@@ -119,14 +125,17 @@ std::span<const int32_t> DiffusionGeneration::pending() const {
 int64_t DiffusionGeneration::rows_wanted(int64_t most) const {
   const auto causal = static_cast<int64_t>(pending().size());
   if (!draft_.empty()) return causal;
+  const int64_t fed = request_.tokens_to_checkpoint(state_.position, causal);
+  if (fed < causal) return std::min(fed, most);
   const int64_t canvas = canvas_ ? static_cast<int64_t>(canvas_->slots().size()) : model_.config().canvas;
   return causal + canvas <= most ? causal + canvas : std::min(causal, most);
 }
 
 void DiffusionGeneration::add_causal(PassRows& pass, int64_t most) {
   const std::span<const int32_t> tokens = pending();
-  causal_rows_ = std::min(static_cast<int64_t>(tokens.size()), most);
-  canvas_rows_ = rows_wanted(most) - causal_rows_;
+  const int64_t rows = rows_wanted(most);
+  causal_rows_ = std::min(static_cast<int64_t>(tokens.size()), rows);
+  canvas_rows_ = rows - causal_rows_;
   first_inquiry_ = pass.inquiries();
   if (causal_rows_ > 0) {
     pass.add_causal(state_, tokens.first(static_cast<size_t>(causal_rows_)), !draft_.empty());
@@ -200,6 +209,9 @@ void DiffusionGeneration::account(double seconds, int64_t rows) {
   if (in_prompt && causal_rows_ > 0 && callbacks_.prompt) {
     callbacks_.prompt(static_cast<uint64_t>(state_.position), prompt_tokens_);
   }
+  if (in_prompt && causal_rows_ > 0 && callbacks_.checkpoint && request_.is_checkpoint(state_.position)) {
+    callbacks_.checkpoint(state_);
+  }
 }
 
 void DiffusionGeneration::show(double seconds) {
@@ -260,7 +272,8 @@ void DiffusionGeneration::end(FinishReason reason) {
   if (state_.position > kept) WEIR_CHECK(model_.cut(state_, kept));
 }
 
-void DiffusionGeneration::fail() {
+void DiffusionGeneration::fail(Error error) {
+  error_ = std::move(error);
   state_ = {};
   finish_ = FinishReason::kError;
 }
@@ -310,7 +323,7 @@ Status DiffusionGeneration::run_pass(diffusion_gemma::Model& model,
   const auto begin = Clock::now();
   auto beliefs = model.run(pass.batch());
   if (!beliefs.ok()) {
-    for (DiffusionGeneration* g : taken) g->fail();
+    for (DiffusionGeneration* g : taken) g->fail(beliefs.error());
     return std::move(beliefs).error();
   }
   const double seconds = seconds_since(begin);

@@ -42,9 +42,13 @@ class DiffusionGeneration final : public Generation {
                                                             GenerationCallbacks callbacks = {},
                                                             HeldSequence&& held = {});
 
+  // What start() asks of a request. From any thread.
+  static Status check(const diffusion_gemma::Model& model, const GenerationRequest& request);
+
   Result<bool> step() override;
   bool finished() const override { return finish_.has_value(); }
   FinishReason finish_reason() const override { return *finish_; }
+  const std::optional<Error>& error() const override { return error_; }
   const GenerationStatistics& statistics() const override { return statistics_; }
   const std::string& text() const override { return text_; }
   std::span<const int32_t> answer() const override { return std::span(tokens_).subspan(prompt_tokens_); }
@@ -77,7 +81,7 @@ class DiffusionGeneration final : public Generation {
   void accept(int32_t token);
   bool repeats(std::span<const int32_t> block, size_t i) const;
   void end(FinishReason reason);
-  void fail();
+  void fail(Error error);
 
   diffusion_gemma::Model& model_;
   GenerationRequest request_;  // its prompt has moved to tokens_
@@ -99,6 +103,7 @@ class DiffusionGeneration final : public Generation {
   StopMatcher stop_;
   std::string text_;
   std::optional<FinishReason> finish_;
+  std::optional<Error> error_;
   GenerationStatistics statistics_;
   Clock::time_point started_;
 };

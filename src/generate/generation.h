@@ -71,6 +71,9 @@ struct GenerationCallbacks {
   Progress prompt;  // tokens of the prompt held so far, and all of them; after each chunk
   std::function<void(const Piece&)> piece;
   std::function<void(const CanvasFrame&)> canvas;  // after each denoising step; block diffusion only
+  // The sequence when exactly as many tokens of the prompt as one of the request's checkpoints says have
+  // passed through it. It goes on afterwards, so who wants to keep it takes a copy.
+  std::function<void(const SequenceState&)> checkpoint;
   const std::atomic<bool>* cancel = nullptr;  // checked before every step; may be set from a signal handler
 };
 
@@ -85,7 +88,8 @@ class Generation {
   virtual Result<bool> step() = 0;
 
   virtual bool finished() const = 0;
-  virtual FinishReason finish_reason() const = 0;  // only when finished
+  virtual FinishReason finish_reason() const = 0;         // only when finished
+  virtual const std::optional<Error>& error() const = 0;  // set with FinishReason::kError
   virtual const GenerationStatistics& statistics() const = 0;
 
   virtual const std::string& text() const = 0;  // of the answer, as far as it has been reported

@@ -19,16 +19,22 @@ class AutoregressiveGenerator final : public Generator {
                                            std::move(held));
   }
   Status step(std::span<Generation* const> generations) override {
-    Status first_error;
-    for (Generation* g : generations) {
-      auto done = g->step();
-      if (!done.ok() && first_error.ok()) first_error = std::move(done).error();
-    }
-    return first_error;
+    std::vector<AutoregressiveGeneration*> ours;
+    for (Generation* g : generations) ours.push_back(static_cast<AutoregressiveGeneration*>(g));
+    return step_together(*model_, ours);
+  }
+  Status check(const Tokenizer& tokenizer, const GenerationRequest& request) const override {
+    return AutoregressiveGeneration::check(*model_, tokenizer, request);
+  }
+  Result<SequenceState> copy(const SequenceState& state) override { return model_->copy(state); }
+  // A recurrent state cannot go back.
+  bool can_resume(const SequenceState& state, int64_t position) const override {
+    return state.position == position;
   }
   bool is_diffusion() const override { return false; }
   int64_t context() const override { return model_->config().context; }
   int64_t vocabulary() const override { return model_->config().vocabulary; }
+  int64_t max_rows() const override { return model_->max_rows(); }
   Steps& steps() override { return model_->steps(); }
   std::vector<KernelUse> kernels() const override { return model_->kernels(); }
   uint64_t bytes_per_step() const override { return model_->bytes_per_token(0); }
@@ -52,9 +58,17 @@ class DiffusionGenerator final : public Generator {
     for (Generation* g : generations) ours.push_back(static_cast<DiffusionGeneration*>(g));
     return step_together(*model_, ours);
   }
+  Status check(const Tokenizer&, const GenerationRequest& request) const override {
+    return DiffusionGeneration::check(*model_, request);
+  }
+  Result<SequenceState> copy(const SequenceState& state) override { return model_->copy(state); }
+  bool can_resume(const SequenceState& state, int64_t position) const override {
+    return model_->can_cut(state, position);
+  }
   bool is_diffusion() const override { return true; }
   int64_t context() const override { return model_->config().context; }
   int64_t vocabulary() const override { return model_->config().vocabulary; }
+  int64_t max_rows() const override { return model_->max_rows(); }
   Steps& steps() override { return model_->steps(); }
   std::vector<KernelUse> kernels() const override { return model_->kernels(); }
   uint64_t bytes_per_step() const override { return model_->bytes_per_pass(); }

@@ -25,6 +25,16 @@ class Generator {
   virtual Result<std::unique_ptr<Generation>> start(const Tokenizer& tokenizer, GenerationRequest request,
                                                     GenerationCallbacks callbacks, HeldSequence&& held) = 0;
 
+  // Whether `start` would take the request; its errors. From any thread, at any time.
+  virtual Status check(const Tokenizer& tokenizer, const GenerationRequest& request) const = 0;
+
+  // A copy of a sequence that goes on independently. Errors: kOutOfMemory, kDevice.
+  virtual Result<SequenceState> copy(const SequenceState& state) = 0;
+
+  // Whether an answer to a prompt that starts with the sequence's first `position` tokens, and then goes
+  // another way, can reuse the sequence.
+  virtual bool can_resume(const SequenceState& state, int64_t position) const = 0;
+
   // One step of each of these generations, which this generator started and which have not finished. They
   // share passes where the model can. Each takes the same steps as alone. Returns the first error; the
   // generations that it struck have ended.
@@ -33,6 +43,7 @@ class Generator {
   virtual bool is_diffusion() const = 0;
   virtual int64_t context() const = 0;     // positions the model was trained for
   virtual int64_t vocabulary() const = 0;  // rows of the head
+  virtual int64_t max_rows() const = 0;    // of one pass
   virtual Steps& steps() = 0;
   virtual std::vector<KernelUse> kernels() const = 0;
   // Weights and states that a step must read at least: a token at position 0, or a pass over a canvas.

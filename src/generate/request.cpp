@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "generate/stop.h"
 
 namespace weir {
@@ -31,7 +33,29 @@ Status validate_prompt(const GenerationRequest& request, const GenerationBounds&
   return Ok{};
 }
 
+Status validate_checkpoints(const GenerationRequest& request) {
+  int64_t last = 0;
+  for (const int64_t position : request.checkpoints) {
+    if (position <= last || position > static_cast<int64_t>(request.prompt.size())) {
+      return invalid(
+          fmt::format("checkpoint {} follows {} in a prompt of {} tokens, but they must ascend in it",
+                      position, last, request.prompt.size()));
+    }
+    last = position;
+  }
+  return Ok{};
+}
+
 }  // namespace
+
+int64_t GenerationRequest::tokens_to_checkpoint(int64_t position, int64_t left) const {
+  const auto next = std::upper_bound(checkpoints.begin(), checkpoints.end(), position);
+  return next == checkpoints.end() ? left : std::min(left, *next - position);
+}
+
+bool GenerationRequest::is_checkpoint(int64_t position) const {
+  return std::binary_search(checkpoints.begin(), checkpoints.end(), position);
+}
 
 Status validate(const GenerationRequest& request, const GenerationBounds& bounds) {
   if (request.max_tokens < 0) {
@@ -51,6 +75,7 @@ Status validate(const GenerationRequest& request, const GenerationBounds& bounds
     return invalid(
         fmt::format("top_logprobs is {}, but must be from 0 to {}", *request.top_logprobs, kMaxTopLogprobs));
   }
+  WEIR_RETURN_IF_ERROR(validate_checkpoints(request));
   WEIR_RETURN_IF_ERROR(validate_stop_strings(request.stop_strings));
   WEIR_RETURN_IF_ERROR(validate(request.sampling, bounds.vocabulary));
   return validate_prompt(request, bounds);

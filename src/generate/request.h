@@ -25,6 +25,14 @@ struct GenerationRequest {
   std::optional<int> top_logprobs;  // alternatives to report, [0, kMaxTopLogprobs]; unset: no logprobs at all
   uint32_t sequence = 0;            // tells apart answers to one prompt with one seed
   int64_t chunk = 0;                // most tokens of one step; 0: as many as the model takes
+  // Ascending numbers of prompt tokens, [1, all]: a step ends there, so that GenerationCallbacks::checkpoint
+  // can look at the sequence. (Where the backend chooses the tokens, the first one has passed through already
+  // when the whole prompt has.)
+  std::vector<int64_t> checkpoints;
+
+  // Of the `left` tokens from `position` on, those up to the next checkpoint.
+  int64_t tokens_to_checkpoint(int64_t position, int64_t left) const;
+  bool is_checkpoint(int64_t position) const;
 };
 
 // What the model at hand allows.

@@ -9,13 +9,20 @@
 
 namespace weir {
 
-// Owned backend memory, freed with the buffer. On a GPU `data` is a device pointer: only steps may follow it.
+// A handle to backend memory, which is freed with the last of its handles. It moves; another handle to the
+// same memory is asked for by name, and whoever writes must know that nobody else looks. On a GPU `data` is a
+// device pointer: only steps may follow it.
 class Buffer {
  public:
   using Free = void (*)(void* data, size_t bytes);
 
   Buffer() = default;
-  Buffer(void* data, size_t bytes, Free free) : data_(data), bytes_(bytes), free_(free) {}
+  Buffer(void* data, size_t bytes, Free free)
+      : memory_(data,
+                [bytes, free](void* memory) {
+                  if (memory != nullptr) free(memory, bytes);
+                }),
+        bytes_(bytes) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);
@@ -23,24 +30,27 @@ class Buffer {
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (data_ != nullptr) free_(data_, bytes_);
-  }
 
-  void* data() const { return data_; }
+  Buffer share() const {
+    Buffer other;
+    other.memory_ = memory_;
+    other.bytes_ = bytes_;
+    return other;
+  }
+  bool is_shared() const { return memory_.use_count() > 1; }
+
+  void* data() const { return memory_.get(); }
   size_t bytes() const { return bytes_; }
-  float* floats() const { return static_cast<float*>(data_); }
+  float* floats() const { return static_cast<float*>(data()); }
 
  private:
   void swap(Buffer& other) noexcept {
-    std::swap(data_, other.data_);
+    std::swap(memory_, other.memory_);
     std::swap(bytes_, other.bytes_);
-    std::swap(free_, other.free_);
   }
 
-  void* data_ = nullptr;
+  std::shared_ptr<void> memory_;
   size_t bytes_ = 0;
-  Free free_ = nullptr;
 };
 
 // [rows, cols], row-major and dense, in backend memory. `dtype` is float32 for the residual stream and logits

@@ -26,7 +26,9 @@ struct JobResult {
 };
 
 // Called on the scheduler's thread, which must not be held up; views are valid during the call. After
-// `finished`, which comes exactly once, nothing more is called.
+// `finished`, which comes exactly once, nothing more is called, and after a cancellation nothing but
+// `finished` (a call that has begun already goes on). They may submit and cancel jobs, but not drain or end
+// the scheduler, and they throw nothing.
 struct JobCallbacks {
   std::function<void(int64_t done, int64_t all)> prompt;  // tokens of the prompt held so far
   std::function<void(const Piece&)> piece;
@@ -46,8 +48,9 @@ class Job {
 struct SchedulerOptions {
   int64_t most_waiting = 64;
   int64_t most_running = 8;  // answers that take turns
+  int64_t chunk = 512;       // most tokens of prompts between two tokens of the other answers
   uint64_t cache_bytes = uint64_t{1} << 30;
-  std::string state_folder;  // where prefixes survive a restart; empty: nowhere
+  std::string state_folder = {};  // where prefixes survive a restart; empty: nowhere
 };
 
 struct SchedulerStatus {
@@ -64,8 +67,8 @@ class Scheduler {
                                                   SchedulerOptions options);
   virtual ~Scheduler() = default;  // cancels what is left, and waits for it
 
-  // Errors: those of Generator::start for a request that cannot be fulfilled; kBusy when the queue is full or
-  // draining.
+  // From any thread. Errors: those of Generator::start for a request that cannot be fulfilled; kBusy when the
+  // queue is full or draining.
   virtual Result<std::shared_ptr<Job>> submit(GenerationRequest request, JobCallbacks callbacks) = 0;
 
   virtual SchedulerStatus status() const = 0;

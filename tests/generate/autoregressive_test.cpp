@@ -122,6 +122,65 @@ TEST_F(Autoregressive, GenerationsThatTakeTurnsDoNotTouchEachOther) {
   expect_same_answer(finish(*b), alone_b);
 }
 
+TEST_F(Autoregressive, GenerationsThatSharePassesAreThoseThatTheyWouldBeAlone) {
+  std::vector<Answer> alone;
+  std::vector<std::unique_ptr<Generation>> together;
+  std::vector<AutoregressiveGeneration*> stepped;
+  for (const int k : {1, 0, 2}) {
+    GenerationRequest one = sampled_request(k);
+    one.chunk = 30;
+    one.max_tokens = 4 + 4 * k;
+    alone.push_back(generate(one));
+    together.push_back(start(one));
+    stepped.push_back(static_cast<AutoregressiveGeneration*>(together.back().get()));
+  }
+  const auto running = [](const auto& g) { return !g->finished(); };
+  while (std::any_of(together.begin(), together.end(), running)) {
+    ASSERT_TRUE(step_together(*model_, stepped).ok());
+  }
+  for (size_t i = 0; i < together.size(); ++i) expect_same_answer(finish(*together[i]), alone[i]);
+}
+
+TEST_F(Autoregressive, AFailedPassEndsAllThatSharedIt) {
+  const auto a = start(sampled_request(0)), b = start(sampled_request(2));
+  std::vector<AutoregressiveGeneration*> both;
+  for (const auto& g : {a.get(), b.get()}) both.push_back(static_cast<AutoregressiveGeneration*>(g));
+  ASSERT_TRUE(step_together(*model_, both).ok());
+  steps_->passes_left = 0;
+  EXPECT_FALSE(step_together(*model_, both).ok());
+  for (const AutoregressiveGeneration* g : both) {
+    ASSERT_TRUE(g->finished());
+    ASSERT_TRUE(g->error().has_value());
+    EXPECT_EQ(g->error()->code, Code::kDevice);
+  }
+}
+
+TEST_F(Autoregressive, CheckpointsShowTheSequenceThereAndChangeNothing) {
+  const Answer plain = generate(sampled_request(1));  // 44 tokens
+  GenerationRequest stopping = sampled_request(1);
+  stopping.checkpoints = {7, 30, 43};
+  stopping.chunk = 16;
+  std::vector<int64_t> positions;
+  HeldSequence kept;
+  GenerationCallbacks callbacks;
+  callbacks.checkpoint = [&](const SequenceState& state) {
+    positions.push_back(state.position);
+    if (state.position != 30) return;
+    kept.state = std::move(*model_->copy(state));
+    kept.tokens.assign(stopping.prompt.begin(), stopping.prompt.begin() + 30);
+  };
+  expect_same_answer(generate(stopping, {}, callbacks), plain);
+  EXPECT_EQ(positions, stopping.checkpoints);
+  const Answer from_there = generate(sampled_request(1), std::move(kept));
+  EXPECT_EQ(from_there.statistics.reused_tokens, 30);
+  expect_same_answer(from_there, plain);
+
+  for (const std::vector<int64_t>& bad : {std::vector<int64_t>{0}, {5, 5}, {9, 3}, {45}}) {
+    stopping.checkpoints = bad;
+    EXPECT_FALSE(AutoregressiveGeneration::start(*model_, *tokenizer_, stopping).ok());
+  }
+}
+
 TEST_F(Autoregressive, AStopStringEndsTheTextBeforeIt) {
   const Answer whole = generate(request(0));
   const std::string& text = whole.text;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/diffusion_gemma/forward.h"
+#include "models/kv_pages.h"
 
 namespace weir::diffusion_gemma {
 namespace {
@@ -16,10 +17,6 @@ Error invalid(std::string message, std::string hint) {
 size_t first_page(const AttentionShape& shape, int64_t position) {
   if (shape.window == 0) return 0;
   return static_cast<size_t>(std::max<int64_t>(0, position - shape.window + 1) / kKvPage);
-}
-
-size_t page_count(int64_t positions) {
-  return static_cast<size_t>((positions + kKvPage - 1) / kKvPage);
 }
 
 }  // namespace
@@ -62,7 +59,11 @@ void Model::clear(CanvasState& canvas) {
   steps_->copy_in(canvas.soft.data(), zeros_.data(), zeros_.size() * sizeof(float));
 }
 
-bool Model::cut(SequenceState& state, int64_t position) {
+SequenceState Model::copy(const SequenceState& state) const {
+  return {.position = state.position, .kv = share_pages(state.kv), .delta = {}};
+}
+
+bool Model::can_cut(const SequenceState& state, int64_t position) const {
   for (size_t i = 0; i < state.kv.size(); ++i) {
     const std::vector<Buffer>& pages = state.kv[i].pages;
     const size_t first = first_page(config_.attention(static_cast<int64_t>(i)), position);
@@ -70,6 +71,11 @@ bool Model::cut(SequenceState& state, int64_t position) {
       if (pages[p].data() == nullptr) return false;
     }
   }
+  return true;
+}
+
+bool Model::cut(SequenceState& state, int64_t position) {
+  if (!can_cut(state, position)) return false;
   for (KvCache& cache : state.kv) {
     cache.pages.resize(std::min(cache.pages.size(), page_count(position)));
   }
@@ -148,12 +154,8 @@ Status Model::check(const CanvasBatch& batch) const {
 
 Status Model::reserve_pages(SequenceState& state, int64_t positions) {
   for (size_t i = 0; i < state.kv.size(); ++i) {
-    std::vector<Buffer>& pages = state.kv[i].pages;
     const size_t bytes = steps_->diffusion()->kv_page_bytes(weights_.layers[i].attention);
-    while (pages.size() < page_count(positions)) {
-      WEIR_TRY(Buffer page, steps_->allocate(bytes));
-      pages.push_back(std::move(page));
-    }
+    WEIR_RETURN_IF_ERROR(weir::reserve_pages(*steps_, state.kv[i], bytes, state.position, positions));
   }
   return {};
 }

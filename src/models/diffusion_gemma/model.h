@@ -35,6 +35,9 @@ class Model {
   Result<SequenceState> new_sequence();
   Result<CanvasState> new_canvas();
 
+  // A copy of a sequence, which goes on independently. Keys and values are shared.
+  SequenceState copy(const SequenceState& state) const;
+
   // Forgets the canvas's expected embeddings. Its keys and values stay until a pass replaces them.
   void clear(CanvasState& canvas);
 
@@ -42,6 +45,7 @@ class Model {
   // keys and values that its sliding layers would need are gone: a sequence keeps only those of its last
   // window + kKeptBehindWindow positions.
   bool cut(SequenceState& state, int64_t position);
+  bool can_cut(const SequenceState& state, int64_t position) const;
   static constexpr int64_t kKeptBehindWindow = 2 * kKvPage;
 
   // One pass: reserves pages, runs the batch and advances its causal sequences. The beliefs, one for each

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/kv_pages.h"
 #include "models/qwen/forward.h"
 
 namespace weir::qwen {
@@ -50,16 +51,11 @@ Result<SequenceState> Model::new_sequence() {
 
 Result<SequenceState> Model::copy(const SequenceState& from) {
   WEIR_TRY(SequenceState to, new_sequence());
-  WEIR_RETURN_IF_ERROR(reserve_pages(to, from.position));
   to.position = from.position;
+  to.kv = share_pages(from.kv);
   for (size_t i = 0; i < to.delta.size(); ++i) {
     steps_->copy(to.delta[i].recurrent.data(), from.delta[i].recurrent.data(), to.delta[i].recurrent.bytes());
     steps_->copy(to.delta[i].conv.data(), from.delta[i].conv.data(), to.delta[i].conv.bytes());
-  }
-  for (size_t i = 0; i < to.kv.size(); ++i) {
-    for (size_t p = 0; p < to.kv[i].pages.size(); ++p) {
-      steps_->copy(to.kv[i].pages[p].data(), from.kv[i].pages[p].data(), to.kv[i].pages[p].bytes());
-    }
   }
   WEIR_RETURN_IF_ERROR(steps_->finish());
   return to;
@@ -130,12 +126,9 @@ Status Model::check(const Batch& batch) const {
 Status Model::reserve_pages(SequenceState& state, int64_t positions) {
   const AttentionWeights* attention = first_attention(weights_);
   if (attention == nullptr) return {};
-  const auto pages = static_cast<size_t>((positions + kKvPage - 1) / kKvPage);
+  const size_t bytes = steps_->kv_page_bytes(*attention);
   for (KvCache& cache : state.kv) {
-    while (cache.pages.size() < pages) {
-      WEIR_TRY(Buffer page, steps_->allocate(steps_->kv_page_bytes(*attention)));
-      cache.pages.push_back(std::move(page));
-    }
+    WEIR_RETURN_IF_ERROR(weir::reserve_pages(*steps_, cache, bytes, state.position, positions));
   }
   return {};
 }

@@ -38,7 +38,7 @@ class Model {
   // A sequence at position 0.
   Result<SequenceState> new_sequence();
 
-  // A copy of a sequence at its present position, which goes on independently.
+  // A copy of a sequence at its present position, which goes on independently. Keys and values are shared.
   Result<SequenceState> copy(const SequenceState& state);
 
   // One pass: reserves pages, runs the batch and advances its sequences. The logits [wanted, V] are host
