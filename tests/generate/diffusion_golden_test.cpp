@@ -128,22 +128,71 @@ void replay(diffusion_gemma::Model& model, const Tokenizer& tokenizer, const Gol
   EXPECT_EQ(comparison.steps(), std::accumulate(run.passes.begin(), run.passes.end(), int64_t{0}));
 }
 
-class TinyRuns : public testing::TestWithParam<std::string> {};
-
-TEST_P(TinyRuns, replayed_with_the_recorded_draws_agree_at_every_step) {
-  const std::string folder = "tests/data/diffusion-tiny/" + GetParam();
+// Checks every run of the golden beside a checkpoint.
+void replay_all(const std::string& folder, const std::string& golden_path,
+                const std::vector<int32_t>& end_tokens, double tolerance) {
   const auto model = load_diffusion(folder, make_reference_steps());
   ASSERT_NE(model, nullptr);
   const auto tokenizer = Tokenizer::load(folder + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok());
-  const Golden golden(folder + "/golden-sampler.safetensors");
+  const Golden golden(golden_path);
   const auto runs = runs_of(golden);
   EXPECT_GE(runs.size(), 2u);
-  for (const RecordedRun& run : runs) replay(*model, *tokenizer, golden, run, {1, 106, 50}, 1e-4);
+  for (const RecordedRun& run : runs) replay(*model, *tokenizer, golden, run, end_tokens, tolerance);
+}
+
+class TinyRuns : public testing::TestWithParam<std::string> {};
+
+TEST_P(TinyRuns, replayed_with_the_recorded_draws_agree_at_every_step) {
+  const std::string folder = "tests/data/diffusion-tiny/" + GetParam();
+  replay_all(folder, folder + "/golden-sampler.safetensors", {1, 106, 50}, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, TinyRuns, testing::Values("hf", "mlx-4bit"),
                          [](const auto& layout) { return layout.param == "hf" ? "hf" : "mlx_4bit"; });
+
+// The candidates of this run came from stored Gumbel noise: the largest of logits / temperature + noise.
+TEST(TinyNoise, with_our_logits_gives_the_recorded_candidates) {
+  const std::string folder = "tests/data/diffusion-tiny/hf";
+  Stages stages;
+  const auto model = load_diffusion(folder, make_reference_steps(stages.probe()));
+  ASSERT_NE(model, nullptr);
+  const Golden golden(folder + "/golden-sampler.safetensors");
+  const std::string run = "s12.eos";
+  const Tokens inputs = golden.ids(run + ".canvas0.canvas_in"),
+               candidates = golden.ids(run + ".canvas0.candidates");
+  const std::vector<float> noise = golden.halves(run + ".noise"),
+                           temperatures = golden.floats(run + ".canvas0.temperature");
+  SequenceState state = taken(model->new_sequence());
+  CanvasState canvas = taken(model->new_canvas());
+  feed(*model, state, golden.ids(run + ".prompt"));
+  const auto vocabulary = static_cast<size_t>(model->config().vocabulary);
+  constexpr size_t kCanvas = 32;
+  for (size_t step = 0; step < temperatures.size(); ++step) {
+    stages.clear();
+    denoise(*model, state, canvas, row(inputs, static_cast<int64_t>(step), kCanvas),
+            {.temperature = temperatures[step], .conditioned = step > 0});
+    const std::vector<float> logits = stages.rows("logits");
+    for (size_t t = 0; t < kCanvas; ++t) {
+      const float* z = logits.data() + t * vocabulary;
+      const float* g = noise.data() + (step * kCanvas + t) * vocabulary;
+      size_t best = 0;
+      const auto key = [&](size_t v) { return static_cast<double>(z[v]) / temperatures[step] + g[v]; };
+      for (size_t v = 1; v < vocabulary; ++v) best = key(v) > key(best) ? v : best;
+      EXPECT_EQ(static_cast<int32_t>(best), candidates[step * kCanvas + t]) << "step " << step << ", " << t;
+    }
+  }
+}
+
+TEST(PocketRuns, replayed_with_the_recorded_draws_agree_at_every_step) {
+  replay_all("models/pocket-gemma", "tests/data/pocket/gemma-mlx-4bit.safetensors", {1, 16, 9}, 2e-4);
+}
+
+TEST(PocketRuns, of_the_unquantised_checkpoint_agree_too) {
+  const std::string folder = "../shared/models/pocket-gemma/hf";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not here";
+  replay_all(folder, folder + "/golden.safetensors", {1, 16, 9}, 2e-4);
+}
 
 }  // namespace
 }  // namespace weir::test

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "support/diffusion.h"
 #include "support/golden.h"
@@ -213,6 +216,76 @@ TEST_P(TinyDiffusion, a_pass_leaves_the_expected_embedding_of_its_distribution) 
   std::vector<float> found(expected.size());
   model_->steps().copy_out(found.data(), canvas.soft.data(), found.size() * sizeof(float));
   EXPECT_LE(largest_difference(found, expected), 1e-5);
+}
+
+// Layer scalars that differ between the modes.
+TEST(TinyDiffusionVariant, each_mode_is_scaled_with_its_own_layer_scalars) {
+  const std::string folder = kTiny + "hf";
+  const Golden golden(folder + "/golden-decoder.safetensors"),
+      encoder(folder + "/golden-encoder.safetensors");
+  Stages stages;
+  auto checkpoint = taken(Checkpoint::open(folder));
+  const std::vector<float> scalars = golden.floats("variant.encoder_scalars");
+  std::vector<std::vector<std::byte>> stored;
+  std::vector<TensorView> tensors;
+  for (const TensorView* tensor : checkpoint.tensors()) {
+    tensors.push_back(*tensor);
+    for (size_t layer = 0; layer < scalars.size(); ++layer) {
+      const std::string name =
+          "model.encoder.language_model.layers." + std::to_string(layer) + ".layer_scalar";
+      if (tensor->name != name) continue;
+      stored.emplace_back(sizeof(float));
+      std::memcpy(stored.back().data(), &scalars[layer], sizeof(float));
+      tensors.back().dtype = Dtype::kF32;
+      tensors.back().data = stored.back();
+    }
+  }
+  ASSERT_EQ(stored.size(), scalars.size());
+  const auto owner = std::make_shared<int>(0);
+  const auto model = load_diffusion(Checkpoint::from_memory(folder, checkpoint.config(), tensors, owner),
+                                    make_reference_steps(stages.probe()));
+  ASSERT_NE(model, nullptr);
+  SequenceState state = taken(model->new_sequence());
+  feed(*model, state, first_tokens(encoder.ids("prompt"), 33), 4);
+  EXPECT_LE(largest_difference(stages.rows("logits"), golden.floats("variant.causal_logits.33")),
+            kCausalLogits);
+}
+
+// Logits of a trained model: causal, of a first pass, and of a second one that the first conditions.
+void expect_pocket_logits(const std::string& folder, const std::string& golden_path) {
+  Stages stages;
+  const auto model = load_diffusion(folder, make_reference_steps(stages.probe()));
+  ASSERT_NE(model, nullptr);
+  const Golden golden(golden_path);
+  constexpr double kTolerance = 5e-4;
+  for (int i = 0; golden.has("forward" + std::to_string(i) + ".prompt"); ++i) {
+    const std::string forward = "forward" + std::to_string(i) + ".";
+    SequenceState state = taken(model->new_sequence());
+    CanvasState canvas = taken(model->new_canvas());
+    const auto expect_logits = [&](const std::string& name) {
+      EXPECT_LE(largest_difference(stages.rows("logits"), golden.floats(forward + name)), kTolerance)
+          << forward << name;
+      stages.clear();
+    };
+    stages.clear();
+    feed(*model, state, golden.ids(forward + "prompt"), 8);
+    expect_logits("causal_logits");
+    const Tokens tokens = golden.ids(forward + "canvas");
+    denoise(*model, state, canvas, tokens, {.temperature = 0.8f, .conditioned = false});
+    expect_logits("logits");
+    denoise(*model, state, canvas, tokens, {});
+    expect_logits("logits_sc");
+  }
+}
+
+TEST(PocketDiffusion, logits_of_the_tracked_checkpoint_equal_the_golden) {
+  expect_pocket_logits("models/pocket-gemma", "tests/data/pocket/gemma-mlx-4bit.safetensors");
+}
+
+TEST(PocketDiffusion, logits_of_the_unquantised_checkpoint_equal_the_golden) {
+  const std::string folder = "../shared/models/pocket-gemma/hf";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not here";
+  expect_pocket_logits(folder, folder + "/golden.safetensors");
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, TinyDiffusion, testing::Values("hf", "mlx-4bit"), layout_name);

@@ -24,28 +24,45 @@ struct Seen {
   int64_t first = 0, end = 0;
 };
 
-void rotate(float* head, int64_t position, const WindowedAttentionWeights& w) {
-  const int64_t half = w.head_dim / 2;
-  for (int64_t i = 0; i < w.rotated_pairs; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(w.head_dim);
-    const auto frequency = static_cast<float>(std::pow(static_cast<double>(w.rope_theta), exponent));
-    const double angle = static_cast<float>(position) * frequency;
-    const double c = std::cos(angle), s = std::sin(angle), a = head[i], b = head[i + half];
-    head[i] = static_cast<float>(a * c - b * s);
-    head[i + half] = static_cast<float>(b * c + a * s);
+// The rotation of one position: pair i is (i, i + head_dim / 2).
+class Rotation {
+ public:
+  Rotation(int64_t position, const WindowedAttentionWeights& w) : half_(w.head_dim / 2) {
+    for (int64_t i = 0; i < w.rotated_pairs; ++i) {
+      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(w.head_dim);
+      const auto frequency = static_cast<float>(std::pow(static_cast<double>(w.rope_theta), exponent));
+      const double angle = static_cast<float>(position) * frequency;
+      cosines_.push_back(std::cos(angle));
+      sines_.push_back(std::sin(angle));
+    }
   }
-}
+
+  void turn(float* head) const {
+    for (size_t i = 0; i < cosines_.size(); ++i) {
+      float& first = head[i];
+      float& second = head[static_cast<int64_t>(i) + half_];
+      const double a = first, b = second;
+      first = static_cast<float>(a * cosines_[i] - b * sines_[i]);
+      second = static_cast<float>(b * cosines_[i] + a * sines_[i]);
+    }
+  }
+
+ private:
+  int64_t half_;
+  std::vector<double> cosines_, sines_;
+};
 
 // Keys and values of one row into `slot` of the pages, rotated for `position`.
 void store(const float* in, int64_t slot, int64_t position, const View& kv) {
   const WindowedAttentionWeights& w = kv.w;
   const std::vector<float> ones(static_cast<size_t>(w.head_dim), 1.0f);
+  const Rotation rotation(position, w);
   const float* keys = in + w.heads * w.head_dim;
   const float* values = w.values_are_keys ? keys : keys + w.kv_heads * w.head_dim;
   for (int64_t h = 0; h < w.kv_heads; ++h) {
     const int64_t at = h * w.head_dim;
     rms_norm(kv.key(slot, h), keys + at, w.k_norm.floats(), w.head_dim, w.norm_epsilon);
-    rotate(kv.key(slot, h), position, w);
+    rotation.turn(kv.key(slot, h));
     rms_norm(kv.value(slot, h), values + at, ones.data(), w.head_dim, w.norm_epsilon);
   }
 }
@@ -126,11 +143,12 @@ class Attention {
   };
 
   void attend_row(int64_t row, int64_t position, const std::vector<Seen>& seen, const Own& own) const {
+    const Rotation rotation(position, w_);
     std::vector<float> q(static_cast<size_t>(w_.heads * w_.head_dim));
     for (int64_t h = 0; h < w_.heads; ++h) {
       float* head = q.data() + h * w_.head_dim;
       rms_norm(head, projected_.row(row) + h * w_.head_dim, w_.q_norm.floats(), w_.head_dim, w_.norm_epsilon);
-      rotate(head, position, w_);
+      rotation.turn(head);
       attend_head(mixed_.row(row) + h * w_.head_dim, head, h / (w_.heads / w_.kv_heads), seen);
     }
     if (!probe_) return;
