@@ -22,6 +22,8 @@ int grey_of(float confidence) {
   return kDarkest + static_cast<int>(std::lround(share * static_cast<float>(kBrightest - kDarkest)));
 }
 
+constexpr const char* kBehindAnswer = "\u00b7";
+
 // One character as a terminal shows it: a line break becomes a sign, other control characters a dot.
 struct Cell {
   std::string text;
@@ -52,10 +54,16 @@ void add_cells(std::vector<Cell>& cells, std::string_view text, int grey) {
 std::vector<Cell> cells_of(const CanvasFrame& frame, const Tokenizer& tokenizer) {
   std::vector<Cell> cells;
   StreamDecoder decoder(tokenizer, SpecialTokens::kKeep);
+  const auto answer = static_cast<size_t>(frame.answer_length);
   for (size_t i = 0; i < frame.best.size(); ++i) {
-    add_cells(cells, decoder.push(frame.best[i]), grey_of(frame.confidence[i]));
+    const int grey = grey_of(frame.confidence[i]);
+    if (i < answer) {
+      add_cells(cells, decoder.push(frame.best[i]), grey);
+      if (i + 1 == answer) add_cells(cells, decoder.finish(), grey);
+    } else {
+      cells.push_back({kBehindAnswer, 1, grey});
+    }
   }
-  add_cells(cells, decoder.finish(), grey_of(0));
   return cells;
 }
 

@@ -229,6 +229,7 @@ CanvasFrame Canvas::frame() const {
   frame.confidence = confidence_;
   frame.entropy = entropy_;
   frame.accepted = accepted_;
+  frame.answer_length = answer_length();
   return frame;
 }
 

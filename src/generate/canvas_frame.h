@@ -19,6 +19,7 @@ struct CanvasFrame {
   std::span<const float> confidence;  // [C] probability of `best` when the position was last forwarded
   std::span<const float> entropy;     // [C] nats, likewise
   std::span<const uint8_t> accepted;  // [C] 1 where the step kept a token
+  int64_t answer_length = 0;          // positions up to the first token of `best` that ends the answer, or C
   int64_t rows = 0;                   // forwarded in this pass
   double seconds = 0;                 // of this pass
 };

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""A table of block-diffusion evaluations: accuracy, what each cost, and whether the difference from the first is chance.
+
+Usage: tools/eval_table.py NAME=LOG[,LOG...] NAME=LOG[,LOG...] ...
+
+Each LOG is a file that `weir eval --out` wrote; the logs of one name are runs with different seeds, and the first name is what
+the others are compared with, problem by problem, over the seeds that both have (exact McNemar test, two-sided). Speed is split
+into passes, rows of a pass, and time of a row: the three factors multiply to the speed-up.
+"""
+import json
+import math
+import statistics
+import sys
+
+
+def read(path):
+    """(seed, {problem: result}) of one log."""
+    with open(path) as file:
+        settings = json.loads(next(file))["settings"]
+        rows = [json.loads(line) for line in file]
+    return settings["seed"], {row["index"]: row for row in rows}
+
+
+def wilson(right, of, z=1.959964):
+    p, n = right / of, of
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return centre - half, centre + half
+
+
+def mcnemar(lost, won):
+    """Two-sided exact p of so many or more lopsided changes, if both directions were equally likely."""
+    n = lost + won
+    tail = sum(math.comb(n, k) for k in range(min(lost, won) + 1)) / 2**n
+    return min(1.0, 2 * tail)
+
+
+class Runs:
+    def __init__(self, name, paths):
+        self.name, self.by_seed = name, dict(map(read, paths))
+        results = [row for run in self.by_seed.values() for row in run.values()]
+        total = lambda key: sum(row[key] for row in results)
+        self.right, self.of = total("correct"), len(results)
+        self.tokens, self.passes, self.rows = total("generated_tokens"), total("denoising_passes"), total("canvas_rows")
+        self.canvases = total("canvases")
+        seconds = lambda run: sum(row["prefill_seconds"] + row["decode_seconds"] for row in run.values())
+        self.seconds = sum(map(seconds, self.by_seed.values()))
+        self.speeds = [sum(row["generated_tokens"] for row in run.values()) / seconds(run) for run in self.by_seed.values()]
+
+    def paired(self, other):
+        """Problems right in `other` and wrong here, and the reverse, over common seeds."""
+        lost = won = 0
+        for seed in self.by_seed.keys() & other.by_seed.keys():
+            mine, theirs = self.by_seed[seed], other.by_seed[seed]
+            for index in mine.keys() & theirs.keys():
+                lost += theirs[index]["correct"] and not mine[index]["correct"]
+                won += mine[index]["correct"] and not theirs[index]["correct"]
+        return lost, won
+
+
+def main(arguments):
+    if not arguments:
+        sys.exit(__doc__)
+    runs = [Runs(name, logs.split(",")) for name, logs in (a.split("=", 1) for a in arguments)]
+    base = runs[0]
+    print("| | seeds | right | accuracy, 95 % interval | lost/won, p | passes a canvas | rows a token | tokens/s | speed-up |"
+          " = passes x rows a pass x time a row |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for r in runs:
+        low, high = wilson(r.right, r.of)
+        lost, won = r.paired(base)
+        test = "" if r is base else f"{lost}/{won}, {mcnemar(lost, won):.2g}"
+        passes = (base.passes / base.tokens) / (r.passes / r.tokens)
+        rows = (base.rows / base.passes) / (r.rows / r.passes)
+        row_time = (base.seconds / base.rows) / (r.seconds / r.rows)
+        speed = statistics.median(r.speeds)
+        print(f"| {r.name} | {len(r.by_seed)} | {r.right} of {r.of} | {100 * r.right / r.of:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+              f" | {test} | {r.passes / r.canvases:.2f} | {r.rows / r.tokens:.1f} | {speed:.0f}"
+              f" | {passes * rows * row_time:.2f} | {passes:.2f} x {rows:.2f} x {row_time:.2f} |")
+
+
+main(sys.argv[1:])
