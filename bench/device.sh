@@ -22,9 +22,11 @@ if [ "$what" = check ] || [ "$what" = all ]; then
   grep -E '^BAD|equal to the golden|checks,' "$out/check.txt"
 fi
 if [ "$what" = sanitize ] || [ "$what" = all ]; then
-  for tool in memcheck racecheck synccheck; do
-    compute-sanitizer --tool "$tool" --error-exitcode 1 "$bin/weir_device_check" small >"$out/$tool.txt" 2>&1 || failed=1
-    echo "$tool: $(tail -1 "$out/$tool.txt")"
+  # Racecheck takes minutes, and cannot launch the kernel that chooses tokens from a large vocabulary.
+  for run in "memcheck all" "synccheck all" "racecheck steps" "racecheck models"; do
+    set -- $run
+    compute-sanitizer --tool "$1" --error-exitcode 1 "$bin/weir_device_check" "$2" small >"$out/$1-$2.txt" 2>&1 || failed=1
+    echo "$run: $(tail -1 "$out/$1-$2.txt")"
   done
 fi
 if [ "$what" = bench ] || [ "$what" = all ]; then

@@ -100,6 +100,7 @@ void check_bad_logits(Report& report, Steps& cuda) {
     Guarded row(cuda, 1, 1000, Dtype::kF32);
     row.set(logits);
     auto chooser = cuda.make_chooser(rules_of(sampling, 1000), {});
+    if (!chooser.ok() || *chooser == nullptr) return report.fail("make_chooser", "there is none");
     (*chooser)->choose(row.rows());
     const auto token = (*chooser)->take();
     report.add("logits with " + std::to_string(bad) + " are an error",

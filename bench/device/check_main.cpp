@@ -1,4 +1,4 @@
-// weir_device_check [steps|choices|models|small]: is the CUDA backend right? Exit code 1 when anything is
+// weir_device_check [all|steps|choices|models] [small]: is the CUDA backend right? Exit code 1 when anything is
 // off.
 #include <cstdio>
 #include <string>
@@ -20,10 +20,12 @@ int main(int argc, char** argv) {
   const bool says_what_is_free = !too_much.ok() && too_much.error().code == Code::kOutOfMemory &&
                                  too_much.error().message.find("are free") != std::string::npos;
   report.add("a terabyte is refused, with what is free", says_what_is_free ? 0 : 1, 0);
-  const bench::CheckOptions options{.small_only = what == "small", .seeds = what == "small" ? 1 : 2};
-  if (what != "models" && what != "choices") bench::check_steps(report, **steps, options);
-  if (what != "models" && what != "steps") bench::check_choices(report, **steps, options);
-  if (what != "steps" && what != "choices") bench::check_models(report, options);
+  const bool small = argc > 2 && argv[2] == std::string("small");
+  const bench::CheckOptions options{.small_only = small, .seeds = small ? 1 : 2};
+  const auto asks_for = [&](const char* part) { return what == "all" || what == part; };
+  if (asks_for("steps")) bench::check_steps(report, **steps, options);
+  if (asks_for("choices")) bench::check_choices(report, **steps, options);
+  if (asks_for("models")) bench::check_models(report, options);
   std::printf("%d checks, %d failed\n", report.checks(), report.failures());
   return report.failures() == 0 ? 0 : 1;
 }

@@ -17,10 +17,12 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// The same, or 16 zero bytes; `from` must be a valid address either way.
-__device__ __forceinline__ void copy_async_or_zero(uint32_t to, const void* from, bool real) {
-  const int bytes = real ? 16 : 0;
+// The same of the first `bytes`, 16 or 0; the others become zero, and their memory is not read.
+__device__ __forceinline__ void copy_async_of(uint32_t to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy_async_or_zero(uint32_t to, const void* from, bool real) {
+  copy_async_of(to, from, real ? 16 : 0);
 }
 
 __device__ __forceinline__ void copy_async_commit() {
