@@ -1,5 +1,6 @@
 #include "generate/generator.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -27,9 +28,20 @@ class AutoregressiveGenerator final : public Generator {
     return AutoregressiveGeneration::check(*model_, tokenizer, request);
   }
   Result<SequenceState> copy(const SequenceState& state) override { return model_->copy(state); }
-  // A recurrent state cannot go back.
+  Result<SequenceState> new_sequence() override { return model_->new_sequence(); }
+  std::vector<size_t> page_bytes() const override {
+    std::vector<size_t> bytes;
+    for (const qwen::Layer& layer : model_->weights().layers) {
+      if (layer.attention) bytes.push_back(model_->steps().kv_page_bytes(*layer.attention));
+    }
+    return bytes;
+  }
+  // A recurrent state cannot go back, and all positions are looked at.
   bool can_resume(const SequenceState& state, int64_t position) const override {
-    return state.position == position;
+    const auto is_there = [](const Buffer& page) { return page.data() != nullptr; };
+    return state.position == position && std::all_of(state.kv.begin(), state.kv.end(), [&](const auto& kv) {
+             return std::all_of(kv.pages.begin(), kv.pages.end(), is_there);
+           });
   }
   bool is_diffusion() const override { return false; }
   int64_t context() const override { return model_->config().context; }
@@ -62,6 +74,14 @@ class DiffusionGenerator final : public Generator {
     return DiffusionGeneration::check(*model_, request);
   }
   Result<SequenceState> copy(const SequenceState& state) override { return model_->copy(state); }
+  Result<SequenceState> new_sequence() override { return model_->new_sequence(); }
+  std::vector<size_t> page_bytes() const override {
+    std::vector<size_t> bytes;
+    for (const diffusion_gemma::Layer& layer : model_->weights().layers) {
+      bytes.push_back(model_->steps().diffusion()->kv_page_bytes(layer.attention));
+    }
+    return bytes;
+  }
   bool can_resume(const SequenceState& state, int64_t position) const override {
     return model_->can_cut(state, position);
   }

@@ -31,6 +31,11 @@ class Generator {
   // A copy of a sequence that goes on independently. Errors: kOutOfMemory, kDevice.
   virtual Result<SequenceState> copy(const SequenceState& state) = 0;
 
+  // What a sequence is made of, for those who store it: an empty one, and the size of a page of each of its
+  // kv.
+  virtual Result<SequenceState> new_sequence() = 0;
+  virtual std::vector<size_t> page_bytes() const = 0;
+
   // Whether an answer to a prompt that starts with the sequence's first `position` tokens, and then goes
   // another way, can reuse the sequence.
   virtual bool can_resume(const SequenceState& state, int64_t position) const = 0;

@@ -56,9 +56,7 @@ bool PrefixCache::contains(std::span<const int32_t> tokens) {
 
 void PrefixCache::for_each(
     const std::function<void(std::span<const int32_t>, const SequenceState&)>& visit) const {
-  for (auto entry = by_use_.rbegin(); entry != by_use_.rend(); ++entry) {
-    visit(tokens_of(*entry->second), *entry->second->state);
-  }
+  for (const auto& [used, node] : by_use_) visit(tokens_of(*node), *node->state);
 }
 
 void PrefixCache::touch(PrefixNode& node) {

@@ -27,8 +27,9 @@ class PrefixCache {
   using Evicted = std::function<void(std::span<const int32_t> tokens, const SequenceState& state)>;
 
   // Entries take up to `most_bytes` together. The generator must outlive the cache.
-  PrefixCache(Generator& generator, uint64_t most_bytes, Evicted evicted = {})
-      : generator_(generator), most_bytes_(most_bytes), evicted_(std::move(evicted)) {}
+  PrefixCache(Generator& generator, uint64_t most_bytes) : generator_(generator), most_bytes_(most_bytes) {}
+
+  void on_eviction(Evicted evicted) { evicted_ = std::move(evicted); }
 
   struct Match {
     HeldSequence held;   // to start the answer from; empty when there is nothing
@@ -45,7 +46,7 @@ class PrefixCache {
   uint64_t bytes() const { return bytes_.total(); }
   int64_t size() const { return static_cast<int64_t>(by_use_.size()); }
 
-  // All entries, the one used last first.
+  // All entries, the one used longest ago first.
   void for_each(const std::function<void(std::span<const int32_t>, const SequenceState&)>& visit) const;
 
  private:

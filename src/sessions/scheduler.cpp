@@ -9,6 +9,7 @@
 
 #include "sessions/job_queue.h"
 #include "sessions/prefix_cache.h"
+#include "sessions/state_folder.h"
 #include "sessions/worker.h"
 
 namespace weir {
@@ -26,6 +27,14 @@ class ThreadScheduler final : public Scheduler {
   ~ThreadScheduler() override { stop(); }
 
   Status run() {
+    if (!options_.state_folder.empty()) {
+      WEIR_TRY(StateFolder folder, StateFolder::open(options_.state_folder, options_.model_identity,
+                                                     options_.cache_bytes, generator_, options_.notice));
+      folder_.emplace(std::move(folder));
+      folder_->restore(cache_);
+      cache_.on_eviction([this](auto tokens, const auto& state) { folder_->write(tokens, state); });
+      queue_.count({}, cache_.bytes(), cache_.size());
+    }
     try {
       thread_ = std::thread([this] { worker_.run(); });
     } catch (const std::system_error& error) {
@@ -46,14 +55,19 @@ class ThreadScheduler final : public Scheduler {
   void drain(double seconds) override {
     queue_.close();
     queue_.wait_until_idle(seconds);
-    stop();
+    if (stop() && folder_) {
+      cache_.for_each([this](auto tokens, const auto& state) { folder_->write(tokens, state); });
+    }
   }
 
  private:
-  void stop() {
+  // True for the one call that ended the thread.
+  bool stop() {
     queue_.stop();
     const std::lock_guard lock(joining_);
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return false;
+    thread_.join();
+    return true;
   }
 
   Generator& generator_;
@@ -61,6 +75,7 @@ class ThreadScheduler final : public Scheduler {
   const SchedulerOptions options_;
   JobQueue queue_;
   PrefixCache cache_;
+  std::optional<StateFolder> folder_;
   Worker worker_;
   std::mutex joining_;
   std::thread thread_;

@@ -51,6 +51,11 @@ struct SchedulerOptions {
   int64_t chunk = 512;       // most tokens of prompts between two tokens of the other answers
   uint64_t cache_bytes = uint64_t{1} << 30;
   std::string state_folder = {};  // where prefixes survive a restart; empty: nowhere
+  // Tells the weights apart that stored prefixes belong to, as by path, size and time of change; the backend
+  // is added to it.
+  std::string model_identity = {};
+  // Told in a sentence which stored prefix could not be read or written, and why. On any thread.
+  std::function<void(const std::string&)> notice = {};
 };
 
 struct SchedulerStatus {
@@ -62,7 +67,9 @@ struct SchedulerStatus {
 
 class Scheduler {
  public:
-  // `generator` and `tokenizer` must outlive the scheduler, and nobody else may use the generator meanwhile.
+  // Fills the cache from the state folder. `generator` and `tokenizer` must outlive the scheduler, and nobody
+  // else may use the generator meanwhile. Errors: kInvalidArgument for options or a state folder that cannot
+  // be.
   static Result<std::unique_ptr<Scheduler>> start(Generator& generator, const Tokenizer& tokenizer,
                                                   SchedulerOptions options);
   virtual ~Scheduler() = default;  // cancels what is left, and waits for it

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <limits>
@@ -107,6 +108,35 @@ inline std::vector<std::string> pocket_questions() {
   return questions;
 }
 
+// A folder that is gone with this.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = std::filesystem::temp_directory_path() / "weir-sessions-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::vector<std::string> files(const std::string& suffix = "") const {
+    std::vector<std::string> found;
+    for (const auto& file : std::filesystem::directory_iterator(path_)) {
+      if (file.path().string().ends_with(suffix)) found.push_back(file.path());
+    }
+    return found;
+  }
+  uint64_t bytes() const {
+    uint64_t total = 0;
+    for (const std::string& file : files()) total += std::filesystem::file_size(file);
+    return total;
+  }
+
+ private:
+  std::string path_;
+};
+
 // What a client saw.
 struct Seen {
   JobResult result;
@@ -185,6 +215,23 @@ inline Tokens joined(const Tokens& a, const Tokens& b) {
   Tokens both = a;
   both.insert(both.end(), b.begin(), b.end());
   return both;
+}
+
+// A sequence that holds the tokens.
+inline HeldSequence read(const PocketModel& model, const Tokens& tokens, HeldSequence held = {}) {
+  GenerationRequest request = model.request(joined(tokens, {20}), 1);
+  request.checkpoints = {static_cast<int64_t>(tokens.size())};
+  HeldSequence kept;
+  GenerationCallbacks callbacks;
+  callbacks.checkpoint = [&](const SequenceState& state) {
+    kept.state = taken(model.generator->copy(state));
+    kept.tokens = tokens;
+  };
+  const auto generation =
+      taken(model.generator->start(*model.tokenizer, request, callbacks, std::move(held)));
+  while (kept.tokens.empty()) EXPECT_TRUE(generation->step().ok());
+  EXPECT_EQ(kept.tokens, tokens);
+  return kept;
 }
 
 }  // namespace weir::test

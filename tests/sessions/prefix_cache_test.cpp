@@ -5,23 +5,6 @@
 namespace weir::test {
 namespace {
 
-// A sequence that holds the tokens.
-HeldSequence read(const PocketModel& model, const Tokens& tokens, HeldSequence held = {}) {
-  GenerationRequest request = model.request(joined(tokens, {20}), 1);
-  request.checkpoints = {static_cast<int64_t>(tokens.size())};
-  HeldSequence kept;
-  GenerationCallbacks callbacks;
-  callbacks.checkpoint = [&](const SequenceState& state) {
-    kept.state = taken(model.generator->copy(state));
-    kept.tokens = tokens;
-  };
-  const auto generation =
-      taken(model.generator->start(*model.tokenizer, request, callbacks, std::move(held)));
-  while (kept.tokens.empty()) EXPECT_TRUE(generation->step().ok());
-  EXPECT_EQ(kept.tokens, tokens);
-  return kept;
-}
-
 uint64_t bytes_of(const SequenceState& state) {
   StateBytes bytes;
   bytes.add(state);
@@ -77,7 +60,8 @@ TEST_P(Cache, CountsSharedPagesOnceAndFreesWhatIsEvicted) {
   }
   std::vector<Tokens> gone;
   const uint64_t room = both_alone - pages;
-  PrefixCache cache(*model_->generator, room, [&](std::span<const int32_t> tokens, const SequenceState&) {
+  PrefixCache cache(*model_->generator, room);
+  cache.on_eviction([&](std::span<const int32_t> tokens, const SequenceState&) {
     gone.emplace_back(tokens.begin(), tokens.end());
   });
   cache.insert(std::move(first));

@@ -113,26 +113,53 @@ class Conversations {
   Turns sessions_[2];
 };
 
+// Two sessions at once, in a cache with room for all and in one that evicts, with restarts from a folder.
 TEST_P(Reuse, AnswersEqualAColdStartBitForBit) {
   for (const uint64_t cache_bytes : {uint64_t{1} << 30, uint64_t{12} << 20}) {
+    const TemporaryFolder folder;
+    SchedulerOptions options{.cache_bytes = cache_bytes, .state_folder = folder.path()};
+    options.notice = [](const std::string& notice) { ADD_FAILURE() << notice; };
     std::vector<std::pair<GenerationRequest, Seen>> answers;
-    auto scheduler = this->scheduler({.cache_bytes = cache_bytes});
     Conversations conversations(*model_, questions_, 3);
-    for (int round = 0; round < 12; ++round) {
-      std::vector<GenerationRequest> requests{conversations.next(0), conversations.next(1)};
-      std::vector<Asked> asked;
-      for (const GenerationRequest& request : requests) asked.push_back(ask(*scheduler, request));
-      for (size_t s = 0; s < 2; ++s) {
-        answers.emplace_back(requests[s], asked[s].seen.get());
-        conversations.answered(s, answers.back().second.result.answer);
+    int64_t reused = 0;
+    for (int start = 0; start < 3; ++start) {
+      const auto scheduler = this->scheduler(options);
+      EXPECT_EQ(scheduler->status().cached_prefixes > 0, start > 0);
+      for (int round = 0; round < 4; ++round) {
+        std::vector<GenerationRequest> requests{conversations.next(0), conversations.next(1)};
+        std::vector<Asked> asked;
+        for (const GenerationRequest& request : requests) asked.push_back(ask(*scheduler, request));
+        for (size_t s = 0; s < 2; ++s) {
+          answers.emplace_back(requests[s], asked[s].seen.get());
+          conversations.answered(s, answers.back().second.result.answer);
+        }
       }
+      scheduler->drain(10);
+      EXPECT_LE(scheduler->status().cache_bytes, cache_bytes);
+      EXPECT_LE(folder.bytes(), cache_bytes);
+      reused += scheduler->status().reused_tokens;
     }
-    scheduler->drain(10);
-    EXPECT_LE(scheduler->status().cache_bytes, cache_bytes);
-    EXPECT_GT(scheduler->status().reused_tokens, 0);
-    scheduler.reset();
+    EXPECT_GT(reused, 0);
     for (const auto& [request, seen] : answers) expect_same(seen, answer_cold(*model_, request));
   }
+}
+
+TEST_P(Reuse, AConversationGoesOnAfterARestartWhereItWas) {
+  const TemporaryFolder folder;
+  const SchedulerOptions options{.state_folder = folder.path(), .model_identity = "pocket"};
+  auto scheduler = this->scheduler(options);
+  Tokens history = model_->question(questions_[1], true);
+  history = joined(history, ask(*scheduler, model_->request(history, 1)).seen.get().result.answer);
+  history = joined(history, model_->question(questions_[2], false));
+  scheduler->drain(10);
+  const SchedulerStatus before = scheduler->status();
+  scheduler = this->scheduler(options);
+  EXPECT_EQ(scheduler->status().cached_prefixes, before.cached_prefixes);
+  EXPECT_EQ(scheduler->status().cache_bytes, before.cache_bytes);
+  const Seen warm = ask(*scheduler, model_->request(history, 2)).seen.get();
+  scheduler.reset();
+  EXPECT_GT(warm.result.statistics.reused_tokens, 40);
+  expect_same(warm, answer_cold(*model_, model_->request(history, 2)));
 }
 
 INSTANTIATE_TEST_SUITE_P(pocket, Reuse, testing::Values(Kind::kQwen, Kind::kGemma),
