@@ -17,6 +17,7 @@ struct Verb {
 
 Verb add_run(CLI::App& app);
 Verb add_chat(CLI::App& app);
+Verb add_serve(CLI::App& app);
 Verb add_inspect(CLI::App& app);
 Verb add_tokenize(CLI::App& app);
 Verb add_doctor(CLI::App& app);

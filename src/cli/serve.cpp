@@ -1,0 +1,189 @@
+// weir serve: the model over HTTP, until a signal ends it.
+#include <fmt/core.h>
+
+#include <CLI/App.hpp>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/engine.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/stop_signal.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "server/server.h"
+#include "sessions/scheduler.h"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  BackendOptions backend;
+  server::ServerOptions server;
+  std::vector<std::string> keys, aliases;
+  std::string key_file, state_folder;
+  int64_t port = 8080;
+  int64_t most_running = 8, most_waiting = 64;
+  int64_t cache_bytes = int64_t{1} << 30;
+  int64_t body_bytes = int64_t{16} << 20;
+  int64_t connections = 512;
+  int64_t drain_seconds = 30;
+  bool think = true;
+};
+
+// One key a line; empty lines and those that begin with # are none.
+Result<std::vector<std::string>> read_keys(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Error{Code::kNotFound, fmt::format("cannot read {}", path), "--api-key-file names it"};
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+  }
+  if (keys.empty()) return Error{Code::kInvalidArgument, fmt::format("{} holds no key", path), "one a line"};
+  return keys;
+}
+
+// What clients call the model: the name it was asked for by, or that of its folder.
+std::string model_id(const std::string& model) {
+  if (!std::filesystem::is_directory(model)) return model;
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  return name.empty() || name == "." || name == ".." ? "weir" : name;
+}
+
+server::ServedModel served_model(const Engine& engine, const Options& options) {
+  server::ServedModel model;
+  model.id = model_id(options.model.model);
+  model.aliases = options.aliases;
+  model.layout = engine.layout;
+  model.tokenizer = &engine.tokenizer;
+  model.defaults = engine.defaults;
+  model.is_diffusion = engine.generator->is_diffusion();
+  model.think = options.think;
+  model.context = engine.generator->context();
+  model.loaded_at = std::time(nullptr);
+  return model;
+}
+
+Result<server::ServerOptions> server_options(const Options& options) {
+  server::ServerOptions server = options.server;
+  server.http.port = static_cast<uint16_t>(options.port);
+  server.http.limits.body_bytes = static_cast<uint64_t>(options.body_bytes);
+  server.http.limits.connections = static_cast<size_t>(options.connections);
+  server.access.keys = options.keys;
+  std::erase(server.access.keys, "");
+  if (options.key_file.empty()) return server;
+  WEIR_TRY(const std::vector<std::string> keys, read_keys(options.key_file));
+  server.access.keys.insert(server.access.keys.end(), keys.begin(), keys.end());
+  return server;
+}
+
+Result<int> serve(const Options& options) {
+  WEIR_TRY(const server::ServerOptions server_flags, server_options(options));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.most_running}));
+  SchedulerOptions scheduling;
+  scheduling.most_running = options.most_running;
+  scheduling.most_waiting = options.most_waiting;
+  scheduling.cache_bytes = static_cast<uint64_t>(options.cache_bytes);
+  scheduling.state_folder = options.state_folder;
+  StopSignal stop;
+  WEIR_TRY(const auto scheduler, Scheduler::start(*engine.generator, engine.tokenizer, scheduling));
+  server::ServedModel model = served_model(engine, options);
+  const std::string id = model.id;
+  WEIR_TRY(const auto server, server::Server::start(std::move(model), *scheduler, server_flags));
+  tell(fmt::format("weir: {} is ready on {}\n", id, server->address()));
+  stop.wait();
+  tell(fmt::format("weir: no new requests; answers may take {} s to end\n", options.drain_seconds));
+  server->drain(static_cast<double>(options.drain_seconds));
+  return kDone;
+}
+
+void add_network_flags(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Network";
+  constexpr int64_t kMostPort = 65535;
+  server::HttpOptions& http = options.server.http;
+  command.add_option("--host", http.host, "Address to listen on; other machines need an API key")
+      ->capture_default_str()
+      ->type_name("ADDRESS")
+      ->group(kGroup);
+  add_count(command, "--port", options.port, 0, "Port; 0 takes a free one; default: 8080", kMostPort)
+      ->group(kGroup);
+  command.add_option("--unix", http.unix_path, "Listen on this UNIX socket instead")
+      ->type_name("PATH")
+      ->group(kGroup);
+  command.add_option("--api-key", options.keys, "Key that requests must bring; may be repeated")
+      ->envname("WEIR_API_KEY")
+      ->type_name("KEY")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command.add_option("--api-key-file", options.key_file, "File with one key a line")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command
+      .add_option("--cors-origin", options.server.access.origins,
+                  "Let web pages of this origin ask; * lets all; may be repeated")
+      ->type_name("ORIGIN")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  add_count(command, "--max-connections", options.connections, 1, "Connections at a time; default: 512")
+      ->group(kGroup);
+  add_count(command, "--max-body", options.body_bytes, 1, "Longest request in bytes; default: 16Mi")
+      ->group(kGroup);
+  add_count(command, "--drain-seconds", options.drain_seconds, 0,
+            "Time for answers to end after SIGTERM or Ctrl-C; default: 30")
+      ->group(kGroup);
+  command
+      .add_flag("--log,!--no-log", options.server.log, "A line on stderr for each request (default), or not")
+      ->group(kGroup);
+}
+
+void add_queue_flags(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Answers";
+  command
+      .add_option("--alias", options.aliases,
+                  "Another name that requests may call the model; may be repeated")
+      ->type_name("NAME")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command
+      .add_flag("--think,!--no-think", options.think,
+                "Let the model think first where a request does not say (default), or not")
+      ->group(kGroup);
+  add_count(command, "--max-running", options.most_running, 1, "Answers that take turns; default: 8")
+      ->group(kGroup);
+  add_count(command, "--max-waiting", options.most_waiting, 1, "Answers in the queue; default: 64")
+      ->group(kGroup);
+  add_count(command, "--cache-bytes", options.cache_bytes, 0, "Memory for prefixes of prompts; default: 1Gi")
+      ->group(kGroup);
+  command.add_option("--state-dir", options.state_folder, "Folder where prefixes survive a restart")
+      ->type_name("FOLDER")
+      ->group(kGroup);
+}
+
+}  // namespace
+
+Verb add_serve(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("serve", "Offer OpenAI's and Anthropic's APIs over HTTP");
+  add_network_flags(*command, *options);
+  add_queue_flags(*command, *options);
+  options->model.add(*command);
+  options->backend.add(*command);
+  return {command, [options] {
+            const auto code = serve(*options);
+            return code.ok() ? *code : report(code.error());
+          }};
+}
+
+}  // namespace weir::cli

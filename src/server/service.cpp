@@ -1,0 +1,155 @@
+#include "server/service.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "server/answering.h"
+#include "server/endpoints.h"
+
+namespace weir::server {
+namespace {
+
+constexpr const char* kRetrySeconds = "1";
+
+bool is_get(const std::string& method) {
+  return method == "GET" || method == "HEAD";
+}
+
+bool is_health(const std::string& path) {
+  return path == "/health" || path == "/health/live" || path == "/health/ready";
+}
+
+bool is_models(const std::string& path) {
+  return path == "/v1/models" || path.starts_with("/v1/models/");
+}
+
+bool known_get(const std::string& path) {
+  return is_health(path) || is_models(path) || path == "/metrics";
+}
+
+// Fit for an id in any protocol: letters and digits, as long as they have to tell requests apart.
+std::string response_id(const std::string& request_id) {
+  std::string id;
+  for (const char c : request_id) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) id += c;
+  }
+  return id;
+}
+
+int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+}  // namespace
+
+Service::Service(ServedModel model, Scheduler& scheduler, AccessRules rules, bool log)
+    : model_(std::move(model)), scheduler_(scheduler), rules_(std::move(rules)), log_(log) {}
+
+std::optional<HttpAnswer> Service::at_once(const HttpRequest& head) {
+  const std::string path = head.path();
+  if (is_health(path) && is_get(head.method)) return health(path);
+  if (auto refused = refuse_access(head)) return refused;
+  if (head.method == "OPTIONS") return HttpAnswer{204, "", "text/plain"};
+  if (auto refused = refuse_route(head)) return refused;
+  if (is_models(path)) return models(path, head);
+  return std::nullopt;
+}
+
+std::optional<HttpAnswer> Service::refuse_access(const HttpRequest& head) {
+  if (!origin_allowed(head, rules_)) {
+    return refusal(head, 403,
+                   "pages of this origin may not use the server; weir serve --cors-origin allows them to");
+  }
+  if (head.method == "OPTIONS" || has_key(head, rules_)) return std::nullopt;
+  return refusal(head, 401,
+                 "the API key is missing or wrong; send it as Authorization: Bearer KEY or x-api-key");
+}
+
+std::optional<HttpAnswer> Service::refuse_route(const HttpRequest& head) {
+  const std::string path = head.path();
+  const bool post = find_endpoint(path) != nullptr;
+  if (!post && !known_get(path)) return refusal(head, 404, "there is nothing under this path");
+  if (post ? head.method == "POST" : is_get(head.method)) {
+    if (!post || !draining_) return std::nullopt;
+    HttpAnswer answer = refusal(head, 503, "the server is shutting down");
+    answer.headers.emplace_back("Retry-After", kRetrySeconds);
+    return answer;
+  }
+  HttpAnswer answer = refusal(head, 405, post ? "this path takes POST" : "this path takes GET");
+  answer.headers.emplace_back("Allow", post ? "POST" : "GET, HEAD");
+  return answer;
+}
+
+HttpAnswer Service::health(const std::string& path) const {
+  const bool ready = !draining_;
+  const Json body = {{"status", ready ? "ok" : "draining"}, {"model", model_.id}};
+  return {path == "/health/live" || ready ? 200 : 503, json_bytes(body)};
+}
+
+HttpAnswer Service::models(const std::string& path, const HttpRequest& request) {
+  const Json entry = {{"id", model_.id},
+                      {"object", "model"},
+                      {"created", model_.loaded_at},
+                      {"owned_by", "weir"},
+                      {"max_model_len", model_.context}};
+  if (path == "/v1/models") return {200, json_bytes({{"object", "list"}, {"data", Json::array({entry})}})};
+  const std::string id = path.substr(std::string("/v1/models/").size());
+  if (id == model_.id) return {200, json_bytes(entry)};
+  return refusal(request, 404, "there is no such model here, only " + model_.id);
+}
+
+void Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+  try {
+    if (request.path() == "/metrics") {
+      return reply->send({200, metrics_.text(scheduler_.status()), "text/plain; version=0.0.4"});
+    }
+    answer_post(request, reply);
+  } catch (const std::bad_alloc&) {
+    reply->send(failed(request, {Code::kOutOfMemory, "memory ran out", ""}));
+  } catch (const std::exception& error) {  // of a library; a fault of weir not to have met it earlier
+    reply->send(failed(request, {Code::kInternal, error.what(), ""}));
+  }
+}
+
+void Service::answer_post(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const Endpoint& endpoint = *find_endpoint(request.path());
+  const auto body = parse_json(request.body);
+  if (!body.ok()) return reply->send(failed(request, body.error()));
+  auto parsed = endpoint.parse(*body, model_);
+  if (!parsed.ok()) return reply->send(failed(request, parsed.error()));
+  ResponseInfo info{response_id(request.id), seconds_since_1970(), &model_, parsed->include_usage};
+  for (const auto& prompt : parsed->prompts) info.prompt_tokens += static_cast<int64_t>(prompt.size());
+  if (endpoint.writer == nullptr) {
+    return reply->send({200, json_bytes({{"input_tokens", info.prompt_tokens}})});
+  }
+  auto writer = endpoint.writer(info, *parsed);
+  const AnsweringParts parts{scheduler_, metrics_, model_, endpoint.protocol, request.id, request.received};
+  const auto started = Answering::start(parts, *std::move(parsed), std::move(writer), reply);
+  if (!started.ok()) reply->send(failed(request, started.error()));
+}
+
+HttpAnswer Service::failed(const HttpRequest& request, const Error& error) {
+  const Failure failure = failure_of(error);
+  HttpAnswer answer = refusal(request, failure.status, failure.message);
+  if (failure.status == 429) answer.headers.emplace_back("Retry-After", kRetrySeconds);
+  return answer;
+}
+
+HttpAnswer Service::refusal(const HttpRequest& request, int status, const std::string& message) {
+  HttpAnswer answer{status, failure_body(protocol_of(request.path()), {status, message}, request.id)};
+  if (status == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return answer;
+}
+
+Headers Service::common_headers(const HttpRequest& request) {
+  return cors_headers(request, rules_);
+}
+
+void Service::record(const AccessRecord& record) {
+  metrics_.responded(record.status);
+  log_.record(record);
+}
+
+}  // namespace weir::server
