@@ -1,5 +1,5 @@
-// weir_device_check [all|steps|choices|models] [small]: is the CUDA backend right? Exit code 1 when anything is
-// off.
+// weir_device_check [all|steps|choices|models] [small]: is the CUDA backend right? Exit code 1 when anything
+// is off.
 #include <cstdio>
 #include <string>
 

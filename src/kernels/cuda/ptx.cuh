@@ -78,7 +78,8 @@ __device__ __forceinline__ void multiply_add_bytes(int c[4], const uint32_t a[4]
 
 // Waits until the kernel before this one has finished and its writes are visible. Rule of this backend: every
 // kernel waits, and lets the next one start only after its own wait. So what a kernel reads before the wait
-// may come from any kernel but the one just before it.
+// may come from any kernel but the one just before it. Starting later ones still earlier was measured and
+// lost (docs/kernels/cuda_decode.md).
 __device__ __forceinline__ void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
