@@ -64,12 +64,11 @@ void Choice::add(std::vector<OutputEvent>&& events, AnswerDelta& delta) {
 }
 
 void Choice::add_call_end(ToolCallFinished&& call, AnswerDelta& delta) {
-  if (!tools_offered_ || call.malformed) {
-    add_delta(delta.events, ContentDelta{call.raw});
-  } else {
-    called_ = true;
-  }
+  const bool is_text = !tools_offered_ || call.malformed;
+  std::string raw = call.raw;
+  called_ = called_ || !is_text;
   if (tools_offered_) delta.events.emplace_back(std::move(call));
+  if (is_text) add_delta(delta.events, ContentDelta{std::move(raw)});
 }
 
 std::string Choice::matched_stop(const JobResult& result) const {

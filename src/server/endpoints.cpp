@@ -4,8 +4,12 @@
 
 #include "server/chat_request.h"
 #include "server/chat_response.h"
+#include "server/completion_request.h"
+#include "server/completion_response.h"
 #include "server/messages_request.h"
 #include "server/messages_response.h"
+#include "server/responses_request.h"
+#include "server/responses_response.h"
 
 namespace weir::server {
 namespace {
@@ -26,6 +30,14 @@ Writer chat_writer(const ResponseInfo& info, const AnswerRequest& request) {
   return request.stream ? make_chat_stream(info, request.canvas_frames) : make_chat_body(info);
 }
 
+Writer completion_writer(const ResponseInfo& info, const AnswerRequest& request) {
+  return request.stream ? make_completion_stream(info) : make_completion_body(info);
+}
+
+Writer responses_writer(const ResponseInfo& info, const AnswerRequest& request) {
+  return request.stream ? make_responses_stream(info) : make_responses_body(info);
+}
+
 Writer messages_writer(const ResponseInfo& info, const AnswerRequest& request) {
   return request.stream ? make_messages_stream(info) : make_messages_body(info);
 }
@@ -33,6 +45,8 @@ Writer messages_writer(const ResponseInfo& info, const AnswerRequest& request) {
 constexpr std::array kEndpoints = {
     Endpoint{"/v1/chat/completions", Protocol::kOpenAi, parse_chat_request, chat_writer},
     Endpoint{"/v1/canvas", Protocol::kOpenAi, parse_canvas_request, chat_writer},
+    Endpoint{"/v1/completions", Protocol::kOpenAi, parse_completion_request, completion_writer},
+    Endpoint{"/v1/responses", Protocol::kOpenAi, parse_responses_request, responses_writer},
     Endpoint{"/v1/messages", Protocol::kAnthropic, parse_messages_request, messages_writer},
     Endpoint{"/v1/messages/count_tokens", Protocol::kAnthropic, parse_count_request, nullptr},
 };

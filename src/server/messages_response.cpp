@@ -145,18 +145,19 @@ class MessagesStream : public ResponseWriter {
 
   std::string told(const OutputEvent& event) {
     if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
-      return open(Block::kThinking, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}) +
-             block_delta({{"type", "thinking_delta"}, {"thinking", reasoning->text}});
+      std::string out = open(Block::kThinking, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
+      return out += block_delta({{"type", "thinking_delta"}, {"thinking", reasoning->text}});
     }
     if (const auto* content = std::get_if<ContentDelta>(&event)) {
-      return open(Block::kText, {{"type", "text"}, {"text", ""}}) +
-             block_delta({{"type", "text_delta"}, {"text", content->text}});
+      std::string out = open(Block::kText, {{"type", "text"}, {"text", ""}});
+      return out += block_delta({{"type", "text_delta"}, {"text", content->text}});
     }
     if (const auto* begun = std::get_if<ToolCallBegun>(&event)) {
-      return close() + open(Block::kToolUse, {{"type", "tool_use"},
-                                              {"id", tool_use_id(info_, begun->index)},
-                                              {"name", begun->name},
-                                              {"input", Json::object()}});
+      std::string out = close();
+      return out += open(Block::kToolUse, {{"type", "tool_use"},
+                                           {"id", tool_use_id(info_, begun->index)},
+                                           {"name", begun->name},
+                                           {"input", Json::object()}});
     }
     if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) {
       return block_delta({{"type", "input_json_delta"}, {"partial_json", arguments->text}});

@@ -60,8 +60,10 @@ TEST(ChatBody, reports_logprobs_with_bytes_and_alternatives) {
 TEST(ChatStream, begins_with_the_role_and_ends_with_done) {
   const ServedModel model = pocket_qwen();
   const auto writer = make_chat_stream(test_info(model), false);
-  std::string stream = writer->begin() + writer->delta(0, delta_of({ReasoningDelta{"a"}, ContentDelta{"b"}}));
-  stream += writer->finish(0, {FinishReason::kLength, false, ""}) + writer->end({1, 0, 2, 1});
+  std::string stream = writer->begin();
+  stream += writer->delta(0, delta_of({ReasoningDelta{"a"}, ContentDelta{"b"}}));
+  stream += writer->finish(0, {FinishReason::kLength, false, ""});
+  stream += writer->end({1, 0, 2, 1});
   const auto values = sse_values(stream);
   ASSERT_EQ(values.size(), 5u);
   EXPECT_EQ(values[0],
@@ -80,7 +82,9 @@ TEST(ChatStream, ends_with_the_usage_when_asked) {
   ResponseInfo info = test_info(model);
   info.include_usage = true;
   const auto writer = make_chat_stream(info, false);
-  const auto values = sse_values(writer->finish(0, {}) + writer->end({10, 8, 5, 3}));
+  std::string stream = writer->finish(0, {});
+  stream += writer->end({10, 8, 5, 3});
+  const auto values = sse_values(stream);
   EXPECT_EQ(values[0]["usage"], nullptr);
   const Json& last = values.at(values.size() - 2);
   EXPECT_EQ(last["choices"], Json::array());

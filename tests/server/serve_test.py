@@ -129,6 +129,45 @@ class Answers(ServeTest):
         self.assertGreater(len(events), 10)  # json.loads has checked the UTF-8 of each
 
 
+class Protocols(ServeTest):
+    def test_each_protocol_gives_the_same_answer_in_its_own_shape(self):
+        _, port = self.serve("--no-think")
+        text = QUESTION[0]["content"]
+        sampling = {"temperature": 0, "max_tokens": 64}
+        chat = self.post(port, "/v1/chat/completions", {"messages": QUESTION, **sampling})
+        answer = chat["choices"][0]["message"]["content"]
+        message = self.post(port, "/v1/messages", {"messages": QUESTION, **sampling})
+        self.assertEqual(message["content"], [{"type": "text", "text": answer}])
+        self.assertEqual(message["stop_reason"], "end_turn")
+        events = self.stream(port, "/v1/messages", {"messages": QUESTION, **sampling})
+        self.assertEqual((events[0]["type"], events[-1]["type"]), ("message_start", "message_stop"))
+        self.assertEqual("".join(e["delta"].get("text", "") for e in events if e["type"] == "content_block_delta"), answer)
+        response = self.post(port, "/v1/responses", {"input": text, "temperature": 0, "max_output_tokens": 64})
+        self.assertEqual(response["output"][0]["content"][0]["text"], answer)
+        prompt = f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+        raw = self.post(port, "/v1/completions", {"prompt": prompt, **sampling})
+        self.assertEqual(raw["choices"][0]["text"], answer)
+        count = self.post(port, "/v1/messages/count_tokens", {"messages": QUESTION})
+        self.assertEqual(count["input_tokens"], chat["usage"]["prompt_tokens"])
+
+    def test_stop_sequences_are_named(self):
+        _, port = self.serve()
+        body = {"messages": QUESTION, "temperature": 0, "max_tokens": 64}
+        whole = self.post(port, "/v1/messages", body)["content"][0]["text"]
+        cut = self.post(port, "/v1/messages", {**body, "stop_sequences": ["never said", whole[5:8]]})
+        self.assertEqual((cut["stop_reason"], cut["stop_sequence"]), ("stop_sequence", whole[5:8]))
+        self.assertEqual(cut["content"][0]["text"], whole[:whole.index(whole[5:8])])
+
+    def test_errors_have_the_shape_of_the_protocol(self):
+        _, port = self.serve("--api-key", "secret")
+        status, headers, text = self.request(port, "POST", "/v1/messages", {})
+        error = json.loads(text)
+        self.assertEqual((status, error["type"], error["error"]["type"]), (401, "error", "authentication_error"))
+        self.assertEqual(error["request_id"], headers["x-request-id"])
+        error = self.post(port, "/v1/messages", {"messages": QUESTION}, 400, {"x-api-key": "secret"})
+        self.assertEqual(error["error"], {"type": "invalid_request_error", "message": "max_tokens is missing"})
+
+
 class Refusals(ServeTest):
     def test_nothing_that_a_client_sends_is_a_fault_of_the_server(self):
         _, port = self.serve()

@@ -1,0 +1,128 @@
+"""The official Python clients of OpenAI and Anthropic against weir serve, on both pocket models.
+
+They are installed from PyPI into build/test-venv; where that is not possible, the test is skipped.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serve_test import QUESTION, ROOT, ServeTest, support  # noqa: E402
+
+VENV = ROOT / "build" / "test-venv"
+PACKAGES = ["openai", "anthropic"]
+ADD = {"name": "add", "description": "Adds two numbers",
+       "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}
+
+
+def client_python():
+    """The interpreter of a virtual environment with both clients. Raises SkipTest where there can be none."""
+    python = VENV / "bin" / "python"
+    ready = [str(python), "-c", "import openai, anthropic"]
+    if python.exists() and subprocess.run(ready, capture_output=True).returncode == 0:
+        return python
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
+    if made.returncode == 0:
+        made = subprocess.run([str(python), "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", *PACKAGES],
+                              capture_output=True, text=True)
+    if made.returncode != 0:
+        raise unittest.SkipTest(f"openai and anthropic cannot be installed here: {(made.stderr or made.stdout)[-300:]}")
+    return python
+
+
+SCRIPT = '''
+import json, sys
+import anthropic, openai
+port, question, add = json.loads(sys.argv[1])
+out = {}
+client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="unused", max_retries=0)
+out["models"] = [m.id for m in client.models.list()]
+model = out["models"][0]
+chat = lambda **more: client.chat.completions.create(model=model, messages=question, seed=1, **more)
+whole = chat(max_tokens=64)
+out["chat"] = whole.choices[0].message.content
+out["usage"] = whole.usage.total_tokens
+parts = list(chat(max_tokens=64, stream=True, stream_options={"include_usage": True}))
+out["streamed"] = "".join(p.choices[0].delta.content or "" for p in parts if p.choices)
+out["stream_usage"] = parts[-1].usage.total_tokens
+tools = [{"type": "function", "function": add}]
+out["tools"] = chat(tools=tools, max_tokens=8).choices[0].finish_reason
+history = question + [{"role": "assistant", "content": None, "tool_calls": [
+    {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 3, "b": 4}'}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "7"}]
+out["tool_result"] = client.chat.completions.create(model=model, messages=history, tools=tools, max_tokens=8).usage.prompt_tokens
+try:
+    chat(max_tokens=8, response_format={"type": "json_object"})
+except openai.BadRequestError as error:
+    out["openai_error"] = str(error)
+out["completion"] = client.completions.create(model=model, prompt="1 + 1 =", max_tokens=4).choices[0].finish_reason
+response = client.responses.create(model=model, input="1 + 1?", max_output_tokens=300)
+out["response"] = [response.status, response.output_text]
+with client.responses.stream(model=model, input="1 + 1?", max_output_tokens=300) as stream:
+    for event in stream:
+        pass
+    out["response_stream"] = stream.get_final_response().status
+if sys.argv[2] == "pocket-qwen":
+    logprobs = chat(max_tokens=5, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    out["logprobs"] = [[len(entry.top_logprobs), entry.logprob <= 0] for entry in logprobs]
+
+claude = anthropic.Anthropic(base_url=f"http://127.0.0.1:{port}", api_key="unused", max_retries=0)
+message = claude.messages.create(model=model, max_tokens=64, messages=question)
+out["message"] = [message.stop_reason, message.content[0].type, message.usage.output_tokens > 0]
+thinking = {"type": "enabled", "budget_tokens": 1024}
+with claude.messages.stream(model=model, max_tokens=2048, messages=question, thinking=thinking) as stream:
+    for event in stream:
+        pass
+    final = stream.get_final_message()
+out["message_stream"] = [[block.type for block in final.content], final.stop_reason]
+claude_tools = [{"name": add["name"], "description": add["description"], "input_schema": add["parameters"]}]
+out["count"] = claude.messages.count_tokens(model=model, messages=question, tools=claude_tools).input_tokens
+again = question + [{"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 3, "b": 4}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "7"}]}]
+out["claude_tools"] = claude.messages.create(model=model, max_tokens=8, messages=again, tools=claude_tools).stop_reason
+try:
+    claude.messages.create(model=model, max_tokens=8, messages=question, tool_choice={"type": "any"}, tools=claude_tools)
+except anthropic.BadRequestError as error:
+    out["claude_error"] = error.body["error"]["message"]
+print(json.dumps(out))
+'''
+
+
+class Clients(ServeTest):
+    def run_clients(self):
+        python = client_python()
+        _, port = self.serve()
+        done = subprocess.run([str(python), "-c", SCRIPT, json.dumps([port, QUESTION, ADD]), self.model],
+                              capture_output=True, text=True, timeout=support.TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_both_clients_are_answered(self):
+        out = self.run_clients()
+        self.assertEqual(out["models"], [self.model])
+        self.assertEqual(out["chat"], out["streamed"])
+        self.assertEqual(out["usage"], out["stream_usage"])
+        self.assertIn(out["tools"], ("stop", "length", "tool_calls"))
+        self.assertGreater(out["tool_result"], 20)
+        self.assertIn("response_format", out["openai_error"])
+        self.assertIn(out["completion"], ("stop", "length"))
+        self.assertEqual(out["response"][0], out["response_stream"])
+        self.assertIn(out["message"][0], ("end_turn", "max_tokens"))
+        self.assertTrue(out["message"][2])
+        self.assertTrue(set(out["message_stream"][0]) <= {"thinking", "text"})
+        self.assertGreater(out["count"], 20)
+        self.assertIn("tool_choice", out["claude_error"])
+        if self.model == "pocket-qwen":
+            self.assertEqual(out["logprobs"], [[2, True]] * 5)
+
+
+class ClientsOfGemma(Clients):
+    model = "pocket-gemma"
+
+
+del ServeTest  # its own tests are elsewhere
+
+if __name__ == "__main__":
+    support.main()
