@@ -130,6 +130,9 @@ class AutoregressiveGeneration::Pass {
   void run(qwen::Model& model) {
     const auto begin = Clock::now();
     const auto logits = model.run({.tokens = tokens_, .segments = segments_, .wanted = wanted_});
+    // Nothing has passed through the model yet, and not all of them lack memory.
+    if (!logits.ok() && logits.error().code == Code::kOutOfMemory && taken_.size() > 1)
+      return run_apart(model);
     const double seconds_a_row = Seconds(Clock::now() - begin).count() / static_cast<double>(rows());
     size_t next = 0;
     const auto vocabulary = static_cast<size_t>(model.config().vocabulary);
@@ -154,6 +157,14 @@ class AutoregressiveGeneration::Pass {
   };
 
   int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
+
+  void run_apart(qwen::Model& model) {
+    for (const Part& part : taken_) {
+      Pass alone;
+      alone.add(*part.generation, part.generation->next_chunk(), part.is_last);
+      alone.run(model);
+    }
+  }
 
   std::vector<Part> taken_;
   std::vector<int32_t> tokens_;

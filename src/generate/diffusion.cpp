@@ -322,6 +322,12 @@ Status DiffusionGeneration::run_pass(diffusion_gemma::Model& model,
 
   const auto begin = Clock::now();
   auto beliefs = model.run(pass.batch());
+  if (!beliefs.ok() && beliefs.error().code == Code::kOutOfMemory && taken.size() > 1) {
+    // Nothing has passed through the model yet, and not all of them lack memory.
+    waiting.insert(waiting.begin(), taken.begin() + 1, taken.end());
+    std::vector<DiffusionGeneration*> first{taken.front()};
+    return run_pass(model, first);
+  }
   if (!beliefs.ok()) {
     for (DiffusionGeneration* g : taken) g->fail(beliefs.error());
     return std::move(beliefs).error();

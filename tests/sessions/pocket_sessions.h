@@ -23,7 +23,8 @@
 
 namespace weir::test {
 
-// Steps that fail every pass after a number of them, as a lost device would, and count the rows of each pass.
+// Steps that fail every pass after a number of them, as a lost device would, have no memory if so asked, and
+// note how many sequences each pass had.
 class WatchedSteps : public ForwardingSteps {
  public:
   using ForwardingSteps::ForwardingSteps;
@@ -36,6 +37,11 @@ class WatchedSteps : public ForwardingSteps {
     --passes_left;
     return ForwardingSteps::finish();
   }
+  Result<Buffer> allocate(size_t bytes) override {
+    if (no_memory) return Error{Code::kOutOfMemory, "there is no memory left", ""};
+    return ForwardingSteps::allocate(bytes);
+  }
+  std::atomic<bool> no_memory = false;
   std::atomic<int> passes_left = std::numeric_limits<int>::max();
   std::vector<size_t> segments_of_passes;  // the scheduler's thread writes
 };

@@ -158,6 +158,31 @@ TEST_P(Scheduling, AFailedPassEndsOnlyWhatItCarried) {
   expect_same(next, answer_cold(*model_, request(0)));
 }
 
+TEST_P(Scheduling, WhoNeedsMoreMemoryThanThereIsFailsAlone) {
+  GenerationRequest growing = endless(0);  // into a second page
+  growing.prompt.insert(growing.prompt.begin() + 1, 240 - growing.prompt.size(), 20);
+  const Seen expected = answer_cold(*model_, request(1, 60));
+  auto scheduler = this->scheduler({.most_running = 2});
+  std::promise<JobResult> failed;
+  std::atomic<int> steps = 0;
+  JobCallbacks callbacks;
+  callbacks.piece = [&](const Piece&) { ++steps; };
+  callbacks.canvas = [&](const CanvasFrame&) { ++steps; };
+  callbacks.finished = [&](const JobResult& result) {
+    model_->steps->no_memory = false;
+    failed.set_value(result);
+  };
+  Asked small = ask(*scheduler, request(1, 60));
+  taken(scheduler->submit(growing, callbacks));
+  while (steps < 2) std::this_thread::yield();
+  model_->steps->no_memory = true;
+  const JobResult result = failed.get_future().get();
+  EXPECT_EQ(result.finish, FinishReason::kError);
+  ASSERT_TRUE(result.error.has_value());
+  EXPECT_EQ(result.error->code, Code::kOutOfMemory);
+  expect_same(small.seen.get(), expected);
+}
+
 TEST_P(Scheduling, CancellingAtAnyTimeLeavesTheOthersAlone) {
   std::vector<Seen> expected;
   for (size_t q = 0; q < 3; ++q) expected.push_back(answer_cold(*model_, request(q)));
