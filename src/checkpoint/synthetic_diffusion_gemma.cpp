@@ -1,6 +1,10 @@
-// The shapes of DiffusionGemma-26B-A4B. All rows of matrices have unit gain, and so have most norms: what
-// each half of a layer adds is as large as an embedding, and layer scalars keep the stream from growing.
-// Logits have size 1, but for that of a row's own token, which a short stack of layers does not forget.
+// The shapes of DiffusionGemma-26B-A4B. All rows of matrices have unit gain, and so have most norms: what the
+// MLPs of a layer add is as large as an embedding, and layer scalars keep the stream from growing. Logits
+// have size 1, but for that of a row's own token, which a short stack of layers does not forget.
+//
+// Random layers make rows alike: attention adds to each a mean over the same values, and self-conditioning
+// nearly the same expectation; after some layers all rows would go to the same experts. Both are therefore
+// kept small.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -22,9 +26,12 @@ struct AttentionShape {
 };
 constexpr AttentionShape kSliding{8, 256}, kFull{2, 512};
 
-// Scores, which are not scaled, have about this deviation: at each row a few positions win. Were they equal,
-// attention would add the same mean of all values to every row, and all rows would go to the same experts.
+// Scores, which are not scaled, have about this deviation: at each row a few positions win.
 constexpr float kScoreDeviation = 4;
+
+// Of the norm of attention's result, and of the one before self-conditioning, whose result goes with its
+// square.
+constexpr float kAttentionGain = 0.1f, kConditioningGain = 0.5f;
 
 bool is_full(int64_t layer) {
   return (layer + 1) % kFullInterval == 0;
@@ -79,11 +86,12 @@ void add_experts(Modules& m, const std::string& p) {
 
 void add_layer(Modules& m, int64_t layer) {
   const std::string p = "model.decoder." + layer_name(layer);
-  for (const char* norm : {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
-                           "post_feedforward_layernorm", "post_feedforward_layernorm_1",
-                           "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"}) {
+  for (const char* norm :
+       {"input_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
+        "post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"}) {
     m.gains(p + norm + ".weight", kHidden);
   }
+  m.gains(p + "post_attention_layernorm.weight", kHidden, kAttentionGain, kAttentionGain);
   add_attention(m, p + "self_attn.", is_full(layer));
   m.bits8(p + "mlp.gate_proj", kDense, kHidden);
   m.bits8(p + "mlp.up_proj", kDense, kHidden);
@@ -132,7 +140,7 @@ Result<Checkpoint> diffusion_gemma(std::string origin, int64_t layers) {
   const std::string root = "model.decoder.", condition = root + "self_conditioning.";
   m.bits8(root + "embed_tokens", kVocabulary, kHidden);
   m.gains(root + "norm.weight", kHidden);
-  m.gains(condition + "pre_norm.weight", kHidden);
+  m.gains(condition + "pre_norm.weight", kHidden, kConditioningGain, kConditioningGain);
   m.bits4(condition + "gate_proj", 0, kDense, kHidden);
   m.bits4(condition + "up_proj", 0, kDense, kHidden);
   m.bits4(condition + "down_proj", 0, kHidden, kDense);
