@@ -4,12 +4,12 @@
 Usage: tools/eval_table.py NAME=LOG[,LOG...] NAME=LOG[,LOG...] ...
 
 Each LOG is a file that `weir eval --out` wrote; the logs of one name are runs with different seeds, and the first name is what
-the others are compared with, problem by problem, over the seeds that both have (exact McNemar test, two-sided). Speed is split
-into passes, rows of a pass, and time of a row: the three factors multiply to the speed-up.
+the others are compared with, problem by problem, over the seeds that both have (exact McNemar test, two-sided). Speed is that of
+each name's first log alone, so that the others may be made while the machine does other work. It is split into passes, rows of
+a pass, and time of a row: the three factors multiply to the speed-up.
 """
 import json
 import math
-import statistics
 import sys
 
 
@@ -43,9 +43,13 @@ class Runs:
         self.right, self.of = total("correct"), len(results)
         self.tokens, self.passes, self.rows = total("generated_tokens"), total("denoising_passes"), total("canvas_rows")
         self.canvases = total("canvases")
-        seconds = lambda run: sum(row["prefill_seconds"] + row["decode_seconds"] for row in run.values())
-        self.seconds = sum(map(seconds, self.by_seed.values()))
-        self.speeds = [sum(row["generated_tokens"] for row in run.values()) / seconds(run) for run in self.by_seed.values()]
+        first = next(iter(self.by_seed.values())).values()
+        of_first = lambda *keys: sum(row[key] for row in first for key in keys)
+        seconds = of_first("prefill_seconds", "decode_seconds")
+        self.speed = of_first("generated_tokens") / seconds
+        self.passes_a_token = of_first("denoising_passes") / of_first("generated_tokens")
+        self.rows_a_pass = of_first("canvas_rows") / of_first("denoising_passes")
+        self.seconds_a_row = seconds / of_first("canvas_rows")
 
     def paired(self, other):
         """Problems right in `other` and wrong here, and the reverse, over common seeds."""
@@ -70,12 +74,11 @@ def main(arguments):
         low, high = wilson(r.right, r.of)
         lost, won = r.paired(base)
         test = "" if r is base else f"{lost}/{won}, {mcnemar(lost, won):.2g}"
-        passes = (base.passes / base.tokens) / (r.passes / r.tokens)
-        rows = (base.rows / base.passes) / (r.rows / r.passes)
-        row_time = (base.seconds / base.rows) / (r.seconds / r.rows)
-        speed = statistics.median(r.speeds)
+        passes = base.passes_a_token / r.passes_a_token
+        rows = base.rows_a_pass / r.rows_a_pass
+        row_time = base.seconds_a_row / r.seconds_a_row
         print(f"| {r.name} | {len(r.by_seed)} | {r.right} of {r.of} | {100 * r.right / r.of:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
-              f" | {test} | {r.passes / r.canvases:.2f} | {r.rows / r.tokens:.1f} | {speed:.0f}"
+              f" | {test} | {r.passes / r.canvases:.2f} | {r.rows / r.tokens:.1f} | {r.speed:.0f}"
               f" | {passes * rows * row_time:.2f} | {passes:.2f} x {rows:.2f} x {row_time:.2f} |")
 
 

@@ -9,6 +9,10 @@
 
 namespace weir {
 
+bool thinks_by_default(ChatLayout layout) {
+  return layout == ChatLayout::kQwen;
+}
+
 Result<Prompt> render_prompt(ChatLayout layout, const Conversation& conversation,
                              const PromptOptions& options) {
   return layout == ChatLayout::kGemma ? gemma_prompt(conversation, options)

@@ -16,6 +16,10 @@ enum class ChatLayout {
   kGemma,  // Gemma 4, DiffusionGemma
 };
 
+// Whether the model thinks when nobody says: as the models' own templates have it, Qwen3.6 does and Gemma
+// does not.
+bool thinks_by_default(ChatLayout layout);
+
 // Errors: those of qwen_prompt and gemma_prompt.
 Result<Prompt> render_prompt(ChatLayout layout, const Conversation& conversation,
                              const PromptOptions& options);

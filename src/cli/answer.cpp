@@ -27,12 +27,12 @@ GenerationRequest request_of(const Engine& engine, const TurnOptions& options, s
 }  // namespace
 
 Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags,
-                                 const DenoisingOptions& denoising, bool think) {
+                                 const DenoisingOptions& denoising, std::optional<bool> think) {
   TurnOptions turn;
   WEIR_TRY(turn.sampling, flags.over(engine.defaults.sampling));
   turn.stop = flags.stop;
   turn.max_tokens = flags.max_tokens;
-  turn.think = think;
+  turn.think = think.value_or(thinks_by_default(engine.layout));
   if (engine.generator->is_diffusion()) {
     if (flags.temperature) {
       return Error{Code::kInvalidArgument, "--temperature has no meaning for a diffusion model",

@@ -33,7 +33,7 @@ struct TurnOptions {
 // What the flags and, for those not given, the model's defaults ask for. Error: kInvalidArgument, also for a
 // flag that means nothing to the model.
 Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags,
-                                 const DenoisingOptions& denoising, bool think);
+                                 const DenoisingOptions& denoising, std::optional<bool> think);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,7 +39,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
-  bool think = true;
+  std::optional<bool> think;
   bool json = false;
 };
 
@@ -268,7 +269,8 @@ Verb add_eval(CLI::App& app) {
   add_count(*command, "--parallel", options->parallel, 1,
             "Answer N problems together; the answers are the same", kMostParallel);
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_flag("--think,!--no-think", options->think, "Let the model think first (default), or not");
+  command->add_flag("--think,!--no-think", options->think,
+                    "Let the model think first, or not; default: as its own template does");
   command->add_flag("--json", options->json, "Report as one JSON object");
   options->model.add(*command);
   options->sampling.add(*command);

@@ -28,7 +28,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
-  bool think = true;
+  std::optional<bool> think;
   bool json = false;
   bool stats = false;
   std::string trace;
@@ -86,7 +86,7 @@ Verb add_run(CLI::App& app) {
   command->add_option("PROMPT", options->prompt, "The question; - reads it from stdin")->type_name("");
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
   command->add_flag("--think,!--no-think", options->think,
-                    "Let the model think first, on stderr (default), or not");
+                    "Let the model think first, on stderr, or not; default: as its own template does");
   command->add_flag("--json", options->json, "One JSON object instead of streamed text");
   command->add_flag("--stats", options->stats,
                     "Measure the machine and show how fast the answer came, on stderr");

@@ -7,7 +7,7 @@ import subprocess
 import support
 from support import PROBLEMS, TIMEOUT, WeirTest
 
-GEMMA = ["-m", "pocket-gemma", "--no-think"]
+GEMMA = ["-m", "pocket-gemma"]
 QUESTION = "Mia has 12 apples. Mia finds 5 more apples. How many apples does Mia have now?"
 FASTER = ["--soft-top-k", "16", "--greedy-accept", "--entropy-bound", "8", "--freeze", "2", "--compact", "--refresh-share", "0.1",
           "--thaw", "--row-bucket", "8", "--causal-check", "0.9", "--answer-stop", "--tail-drop", "--repair", "--gap-stop", "0.99",
