@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,7 @@ struct Options {
   int64_t body_bytes = int64_t{16} << 20;
   int64_t connections = 512;
   int64_t drain_seconds = 30;
-  bool think = true;
+  std::optional<bool> think;
 };
 
 // One key a line; empty lines and those that begin with # are none.
@@ -67,7 +68,7 @@ server::ServedModel served_model(const Engine& engine, const Options& options) {
   model.tokenizer = &engine.tokenizer;
   model.defaults = engine.defaults;
   model.is_diffusion = engine.generator->is_diffusion();
-  model.think = options.think;
+  model.think = options.think.value_or(thinks_by_default(engine.layout));
   model.context = engine.generator->context();
   model.loaded_at = std::time(nullptr);
   return model;
@@ -157,8 +158,10 @@ void add_queue_flags(CLI::App& command, Options& options) {
       ->allow_extra_args(false)
       ->group(kGroup);
   command
-      .add_flag("--think,!--no-think", options.think,
-                "Let the model think first where a request does not say (default), or not")
+      // Into an optional, CLI11's add_flag() would write false where the flag is not given.
+      .add_flag_function(
+          "--think,!--no-think", [&options](int64_t count) { options.think = count > 0; },
+          "Let the model think first where a request does not say, or not; default: as its own template does")
       ->group(kGroup);
   add_count(command, "--max-running", options.most_running, 1, "Answers that take turns; default: 8")
       ->group(kGroup);
