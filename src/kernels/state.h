@@ -17,8 +17,8 @@ namespace weir {
 inline constexpr int64_t kKvPage = 256;
 
 // Keys (after norm and rotation) and values of one attention layer. What a page looks like inside is its
-// backend's affair. Sequences with a common beginning share its pages: what a position holds never changes, so
-// only the page that a sequence is about to append to must be its own (models/kv_pages.h copies it then).
+// backend's affair. Sequences with a common beginning share its pages: what a position holds never changes,
+// so only the page that a sequence is about to append to must be its own (models/kv_pages.h copies it then).
 struct KvCache {
   std::vector<Buffer> pages;
 };

@@ -11,7 +11,7 @@ extern const DeltaKernels kDeltaKernels;
 extern const HeadKernels kHeadKernels;
 
 // constinit, because code that runs before main would use this instruction set on every CPU.
-extern constinit const CpuKernels kKernels = {kMaxTile,      kRowKernels,       kInt8Kernels,
-                                              kFloatKernels, kAttentionKernels, kDeltaKernels, kHeadKernels};
+extern constinit const CpuKernels kKernels = {kMaxTile,          kRowKernels,   kInt8Kernels, kFloatKernels,
+                                              kAttentionKernels, kDeltaKernels, kHeadKernels};
 
 }  // namespace weir::cpu::WEIR_ISA
