@@ -109,8 +109,7 @@ Verb add_chat(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("chat", "Chat on the terminal, or with messages from a pipe, one a line");
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_flag("--think,!--no-think", options->think,
-                    "Let the model think first, on stderr, or not; default: as its own template does");
+  add_think(*command, options->think, "Let the model think first, on stderr, or not");
   command->add_flag("--stats", options->stats,
                     "Measure the machine and show how fast each answer came, on stderr");
   command->add_option("--trace", options->trace, "Write each denoising step to FILE as a line of JSON")

@@ -269,8 +269,7 @@ Verb add_eval(CLI::App& app) {
   add_count(*command, "--parallel", options->parallel, 1,
             "Answer N problems together; the answers are the same", kMostParallel);
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_flag("--think,!--no-think", options->think,
-                    "Let the model think first, or not; default: as its own template does");
+  add_think(*command, options->think, "Let the model think first, or not");
   command->add_flag("--json", options->json, "Report as one JSON object");
   options->model.add(*command);
   options->sampling.add(*command);

@@ -74,6 +74,13 @@ CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& valu
       ->type_name("N");
 }
 
+CLI::Option* add_think(CLI::App& command, std::optional<bool>& think, const std::string& help) {
+  // Into an optional, CLI11's add_flag() would write false where the flag is not given.
+  return command.add_flag_function(
+      "--think,!--no-think", [&think](int64_t count) { think = count > 0; },
+      help + "; default: as its own template does");
+}
+
 Result<uint64_t> parse_seed(std::string_view text) {
   uint64_t seed = 0;
   const char* end = text.data() + text.size();

@@ -63,6 +63,9 @@ struct SamplingOptions {
 // Error: kInvalidArgument for what is no whole number of 64 bits.
 Result<uint64_t> parse_seed(std::string_view text);
 
+// --think and --no-think; `think` stays unset when neither is given.
+CLI::Option* add_think(CLI::App& command, std::optional<bool>& think, const std::string& help);
+
 // A flag that takes a count such as 4096 or 32k (cli/quantity.h), in [least, most].
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& value, int64_t least,
                        const std::string& help, int64_t most = std::numeric_limits<int64_t>::max());

@@ -85,8 +85,7 @@ Verb add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer one prompt");
   command->add_option("PROMPT", options->prompt, "The question; - reads it from stdin")->type_name("");
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_flag("--think,!--no-think", options->think,
-                    "Let the model think first, on stderr, or not; default: as its own template does");
+  add_think(*command, options->think, "Let the model think first, on stderr, or not");
   command->add_flag("--json", options->json, "One JSON object instead of streamed text");
   command->add_flag("--stats", options->stats,
                     "Measure the machine and show how fast the answer came, on stderr");

@@ -157,11 +157,7 @@ void add_queue_flags(CLI::App& command, Options& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->group(kGroup);
-  command
-      // Into an optional, CLI11's add_flag() would write false where the flag is not given.
-      .add_flag_function(
-          "--think,!--no-think", [&options](int64_t count) { options.think = count > 0; },
-          "Let the model think first where a request does not say, or not; default: as its own template does")
+  add_think(command, options.think, "Let the model think first where a request does not say, or not")
       ->group(kGroup);
   add_count(command, "--max-running", options.most_running, 1, "Answers that take turns; default: 8")
       ->group(kGroup);
