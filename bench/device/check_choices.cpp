@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "device/check.h"
-#include "device/choice_rules.h"
 #include "device/guarded.h"
 #include "device/random_weights.h"
 
@@ -74,7 +73,7 @@ int differing(Report& report, Steps& cuda, const std::vector<float>& logits, con
   const std::vector<int32_t> prompt{3, 5, 5, 11};
   Guarded row(cuda, 1, vocabulary, Dtype::kF32);
   row.set(logits);
-  auto chooser = cuda.make_chooser(rules_of(sampling, vocabulary), prompt);
+  auto chooser = cuda.make_chooser(choice_rules(sampling, vocabulary), prompt);
   if (!chooser.ok() || *chooser == nullptr) return report.fail("make_chooser", "there is none"), 0;
   Sampler sampler(sampling, vocabulary);
   sampler.add_prompt(prompt);
@@ -99,7 +98,7 @@ void check_bad_logits(Report& report, Steps& cuda) {
     logits[777] = bad;
     Guarded row(cuda, 1, 1000, Dtype::kF32);
     row.set(logits);
-    auto chooser = cuda.make_chooser(rules_of(sampling, 1000), {});
+    auto chooser = cuda.make_chooser(choice_rules(sampling, 1000), {});
     if (!chooser.ok() || *chooser == nullptr) return report.fail("make_chooser", "there is none");
     (*chooser)->choose(row.rows());
     const auto token = (*chooser)->take();

@@ -6,7 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "device/check.h"
-#include "device/choice_rules.h"
+#include "generate/choice_rules.h"
 #include "kernels/cuda/cuda_steps.h"
 #include "models/qwen/model.h"
 
@@ -141,7 +141,7 @@ Tokens greedy(Report& report, qwen::Model& model, const Tokens& prompt, size_t c
 Tokens answer_on_device(Report& report, qwen::Model& model, const Tokens& prompt, size_t count,
                         const Sampling& sampling) {
   SequenceState state = std::move(*model.new_sequence());
-  auto chooser = model.steps().make_chooser(rules_of(sampling, model.config().vocabulary), prompt);
+  auto chooser = model.steps().make_chooser(choice_rules(sampling, model.config().vocabulary), prompt);
   if (!chooser.ok() || *chooser == nullptr) return report.fail("make_chooser", "there is none"), Tokens();
   const int32_t last = static_cast<int32_t>(prompt.size()) - 1, first = 0;
   const Segment all{&state, 0, static_cast<int64_t>(prompt.size())}, one{&state, 0, 1};

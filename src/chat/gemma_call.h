@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/call_progress.h"
 #include "chat/message.h"
 #include "chat/output_event.h"
 #include "chat/tag_scan.h"
@@ -18,12 +19,7 @@ class GemmaCallParser {
  public:
   explicit GemmaCallParser(std::vector<Tool> tools) : tools_(std::move(tools)) {}
 
-  enum class Progress {
-    kStepped,   // consumed something; call advance again
-    kNeedMore,  // nothing to do before more text arrives
-    kClosed,    // the call is over
-    kNotACall,  // while thinking, the marker turned out to be mere words; raw() is what was consumed
-  };
+  using Progress = CallProgress;
 
   // Starts a call whose `opening` marker has just been consumed. Someone who thinks may mention the marker,
   // so while thinking what does not go on with "call:" is not a call; elsewhere it is a malformed one.

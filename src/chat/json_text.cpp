@@ -187,4 +187,12 @@ std::string python_float(double x) {
   return out + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
+std::string shown(const Json& value) {
+  constexpr size_t kLongest = 40;
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  if (value.is_string() && value.get_ref<const std::string&>().size() > kLongest) return "a long string";
+  return python_json(value);
+}
+
 }  // namespace weir

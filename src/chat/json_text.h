@@ -27,6 +27,9 @@ Status check_json(const Json& value, std::string_view where);
 // Separators ", " and ": ", no other space; only what must be escaped is escaped; floats as python_float.
 std::string python_json(const Json& value);
 
+// The value as it may be shown in a message: strings in quotes, long ones and containers by their type.
+std::string shown(const Json& value);
+
 // repr() of a Python float: the shortest digits that read back as `x`, always with a point or an exponent.
 std::string python_float(double x);
 

@@ -12,15 +12,6 @@ std::string indexed(std::string_view name, size_t index) {
   return std::string(name) + "[" + std::to_string(index) + "]";
 }
 
-// The value as it may be shown in a message: strings in quotes, cut when long; other values by their type.
-std::string shown(const Json& value) {
-  constexpr size_t kLongest = 40;
-  if (value.is_array()) return "an array";
-  if (value.is_object()) return "an object";
-  if (value.is_string() && value.get_ref<const std::string&>().size() > kLongest) return "a long string";
-  return python_json(value);
-}
-
 Error unexpected(const std::string& where, const Json& value, std::string_view expected) {
   return {Code::kInvalidArgument, where + " is " + shown(value) + ": expected " + std::string(expected) + ".",
           ""};

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/call_progress.h"
 #include "chat/message.h"
 #include "chat/output_event.h"
 #include "chat/tag_scan.h"
@@ -24,12 +25,7 @@ class QwenCallParser {
  public:
   explicit QwenCallParser(std::vector<Tool> tools) : tools_(std::move(tools)) {}
 
-  enum class Progress {
-    kStepped,   // consumed something; call advance again
-    kNeedMore,  // nothing to do before more text arrives
-    kClosed,    // the block is over
-    kNotACall,  // while thinking, the tag turned out to be mere words; raw() is what was consumed
-  };
+  using Progress = CallProgress;
 
   // Starts a block whose `opening` tag has just been consumed. Someone who thinks may mention the tag, so
   // while thinking a block without <function= is not a call; elsewhere it is a malformed one.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "generate/choice_rules.h"
 
 namespace weir {
 namespace {
@@ -11,23 +12,6 @@ namespace {
 // Rows of the head beyond the tokenizer's last token stand for nothing, so they are never chosen.
 int64_t vocabulary_of(const qwen::Model& model, const Tokenizer& tokenizer) {
   return std::min<int64_t>(model.config().vocabulary, tokenizer.vocab_size());
-}
-
-ChoiceRules rules_of(const GenerationRequest& request, int64_t vocabulary) {
-  const Sampling& s = request.sampling;
-  ChoiceRules rules;
-  rules.vocabulary = vocabulary;
-  rules.temperature = s.temperature;
-  rules.top_k = s.top_k;
-  rules.top_p = s.top_p;
-  rules.min_p = s.min_p;
-  rules.presence_penalty = s.presence_penalty;
-  rules.frequency_penalty = s.frequency_penalty;
-  rules.repetition_penalty = s.repetition_penalty;
-  rules.logit_bias = s.logit_bias;
-  rules.seed = s.seed;
-  rules.sequence = request.sequence;
-  return rules;
 }
 
 bool is_reusable(const HeldSequence& held, const std::vector<int32_t>& prompt) {
@@ -63,7 +47,8 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
   }
   std::unique_ptr<TokenChooser> chooser;
   if (!request.top_logprobs) {
-    const ChoiceRules rules = rules_of(request, vocabulary_of(model, tokenizer));
+    const ChoiceRules rules =
+        choice_rules(request.sampling, vocabulary_of(model, tokenizer), request.sequence);
     WEIR_TRY(chooser, model.steps().make_chooser(rules, request.prompt));
   }
   return std::unique_ptr<Generation>(
@@ -82,8 +67,7 @@ AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tok
       state_(std::move(state)),
       sampler_(request_.sampling, vocabulary_of(model, tokenizer)),
       chooser_(std::move(chooser)),
-      decoder_(tokenizer, SpecialTokens::kSkip),
-      stop_(request_.stop_strings),
+      answer_text_(tokenizer, SpecialTokens::kSkip, request_.stop_strings, callbacks_.piece),
       started_(Clock::now()) {
   sampler_.add_prompt(tokens_);
   statistics_.prompt_tokens = static_cast<int64_t>(prompt_tokens_);
@@ -271,9 +255,9 @@ void AutoregressiveGeneration::accept(const Sampled& sampled) {
   }
   tokens_.push_back(sampled.token);
   sampler_.add_generated(sampled.token);
-  std::string text = stop_.feed(decoder_.push(sampled.token));
+  std::string text = answer_text_.push(sampled.token);
   const auto generated = static_cast<int64_t>(tokens_.size() - prompt_tokens_);
-  if (stop_.matched()) {
+  if (answer_text_.stopped()) {
     finish_ = FinishReason::kStopString;
   } else if (generated == request_.max_tokens) {
     finish_ = FinishReason::kLength;
@@ -281,27 +265,21 @@ void AutoregressiveGeneration::accept(const Sampled& sampled) {
     finish_ = FinishReason::kContext;
   }
   if (finished()) text += flush();
-  report({sampled.token, text, sampled.logprobs ? &*sampled.logprobs : nullptr});
+  answer_text_.report({sampled.token, text, sampled.logprobs ? &*sampled.logprobs : nullptr});
 }
 
 // Ends the answer between two of its tokens.
 void AutoregressiveGeneration::end(FinishReason reason) {
   finish_ = reason;
   const std::string text = flush();
-  if (!text.empty()) report({std::nullopt, text, nullptr});
+  if (!text.empty()) answer_text_.report({std::nullopt, text, nullptr});
 }
 
-// The text that was held back. What the decoder still had may complete a stop string.
+// The text that was held back, which may complete a stop string.
 std::string AutoregressiveGeneration::flush() {
-  std::string text = stop_.feed(decoder_.finish());
-  text += stop_.finish();
-  if (stop_.matched()) finish_ = FinishReason::kStopString;
+  std::string text = answer_text_.flush();
+  if (answer_text_.stopped()) finish_ = FinishReason::kStopString;
   return text;
-}
-
-void AutoregressiveGeneration::report(const Piece& piece) {
-  text_ += piece.text;
-  if (callbacks_.piece) callbacks_.piece(piece);
 }
 
 HeldSequence AutoregressiveGeneration::release() {

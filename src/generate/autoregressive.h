@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "generate/answer_text.h"
 #include "generate/generation.h"
 #include "generate/request.h"
 #include "generate/sampler.h"
-#include "generate/stop.h"
 #include "kernels/state.h"
 #include "models/qwen/model.h"
-#include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 namespace weir {
@@ -43,7 +42,7 @@ class AutoregressiveGeneration final : public Generation {
   FinishReason finish_reason() const override { return *finish_; }
   const std::optional<Error>& error() const override { return error_; }
   const GenerationStatistics& statistics() const override { return statistics_; }
-  const std::string& text() const override { return text_; }
+  const std::string& text() const override { return answer_text_.text(); }
   std::span<const int32_t> answer() const override { return std::span(tokens_).subspan(prompt_tokens_); }
   HeldSequence release() override;
 
@@ -73,7 +72,6 @@ class AutoregressiveGeneration final : public Generation {
   void accept(const Sampled& sampled);
   void end(FinishReason reason);
   std::string flush();
-  void report(const Piece& piece);
 
   qwen::Model& model_;
   GenerationRequest request_;  // its prompt has moved to tokens_
@@ -86,9 +84,7 @@ class AutoregressiveGeneration final : public Generation {
   // the device need not wait for the host; the end token may have passed through too.
   std::unique_ptr<TokenChooser> chooser_;
   std::optional<int32_t> fed_end_;
-  StreamDecoder decoder_;
-  StopMatcher stop_;
-  std::string text_;
+  AnswerText answer_text_;
   std::optional<FinishReason> finish_;
   std::optional<Error> error_;
   GenerationStatistics statistics_;

@@ -98,8 +98,7 @@ DiffusionGeneration::DiffusionGeneration(diffusion_gemma::Model& model, const To
       prompt_tokens_(request_.prompt.size()),
       tokens_(std::move(request_.prompt)),
       state_(std::move(state)),
-      decoder_(tokenizer, SpecialTokens::kKeep),
-      stop_(request_.stop_strings),
+      answer_text_(tokenizer, SpecialTokens::kKeep, request_.stop_strings, callbacks_.piece),
       started_(Clock::now()) {
   statistics_.prompt_tokens = static_cast<int64_t>(prompt_tokens_);
   statistics_.reused_tokens = state_.position;
@@ -242,10 +241,9 @@ void DiffusionGeneration::commit() {
 
 void DiffusionGeneration::accept(int32_t token) {
   tokens_.push_back(token);
-  const std::string text = stop_.feed(decoder_.push(token));
-  text_ += text;
-  if (callbacks_.piece) callbacks_.piece({token, text, nullptr});
-  if (stop_.matched()) {
+  const std::string text = answer_text_.push(token);
+  answer_text_.report({token, text, nullptr});
+  if (answer_text_.stopped()) {
     end(FinishReason::kStopString);
   } else if (static_cast<int64_t>(tokens_.size() - prompt_tokens_) == request_.max_tokens) {
     end(FinishReason::kLength);
@@ -262,11 +260,9 @@ bool DiffusionGeneration::repeats(std::span<const int32_t> block, size_t i) cons
 
 void DiffusionGeneration::end(FinishReason reason) {
   finish_ = reason;
-  std::string text = stop_.feed(decoder_.finish());
-  text += stop_.finish();
-  if (stop_.matched()) finish_ = FinishReason::kStopString;
-  text_ += text;
-  if (!text.empty() && callbacks_.piece) callbacks_.piece({std::nullopt, text, nullptr});
+  const std::string text = answer_text_.flush();
+  if (answer_text_.stopped()) finish_ = FinishReason::kStopString;
+  if (!text.empty()) answer_text_.report({std::nullopt, text, nullptr});
   // A checked canvas has been read to its end; the answer may have ended before.
   const auto kept = static_cast<int64_t>(tokens_.size());
   if (state_.position > kept) WEIR_CHECK(model_.cut(state_, kept));

@@ -15,13 +15,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "generate/answer_text.h"
 #include "generate/canvas.h"
 #include "generate/denoising.h"
 #include "generate/generation.h"
 #include "generate/request.h"
-#include "generate/stop.h"
 #include "models/diffusion_gemma/model.h"
-#include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 namespace weir {
@@ -50,7 +49,7 @@ class DiffusionGeneration final : public Generation {
   FinishReason finish_reason() const override { return *finish_; }
   const std::optional<Error>& error() const override { return error_; }
   const GenerationStatistics& statistics() const override { return statistics_; }
-  const std::string& text() const override { return text_; }
+  const std::string& text() const override { return answer_text_.text(); }
   std::span<const int32_t> answer() const override { return std::span(tokens_).subspan(prompt_tokens_); }
   HeldSequence release() override;
 
@@ -99,9 +98,7 @@ class DiffusionGeneration final : public Generation {
   int64_t causal_rows_ = 0, canvas_rows_ = 0;
   size_t first_inquiry_ = 0, inquiries_ = 0;
 
-  StreamDecoder decoder_;
-  StopMatcher stop_;
-  std::string text_;
+  AnswerText answer_text_;
   std::optional<FinishReason> finish_;
   std::optional<Error> error_;
   GenerationStatistics statistics_;

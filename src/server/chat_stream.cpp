@@ -5,7 +5,6 @@
 
 #include "server/canvas_json.h"
 #include "server/chat_response.h"
-#include "server/failure.h"
 #include "server/openai_json.h"
 
 namespace weir::server {
@@ -38,20 +37,9 @@ class ChatStream : public ResponseWriter {
     return open(choice) + chunk(choice, Json::object(), nullptr, openai_finish_reason(end));
   }
 
-  std::string end(const Usage& usage) override {
-    std::string out;
-    if (info_.include_usage) {
-      Json last = head();
-      last["choices"] = Json::array();
-      last["usage"] = openai_usage(usage);
-      out = sse_data(last);
-    }
-    return out + "data: [DONE]\n\n";
-  }
+  std::string end(const Usage& usage) override { return openai_stream_end(head(), info_, usage); }
 
-  std::string fail(const Error& error) override {
-    return "data: " + failure_body(Protocol::kOpenAi, failure_of(error), "") + "\n\n";
-  }
+  std::string fail(const Error& error) override { return openai_stream_failure(error); }
 
  private:
   Json head() const {

@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "server/failure.h"
 #include "server/openai_json.h"
 
 namespace weir::server {
@@ -108,20 +107,9 @@ class CompletionStream : public ResponseWriter {
     return chunk(choice, "", nullptr, openai_finish_reason(end));
   }
 
-  std::string end(const Usage& usage) override {
-    std::string out;
-    if (info_.include_usage) {
-      Json last = head_json(info_);
-      last["choices"] = Json::array();
-      last["usage"] = openai_usage(usage);
-      out = sse_data(last);
-    }
-    return out + "data: [DONE]\n\n";
-  }
+  std::string end(const Usage& usage) override { return openai_stream_end(head_json(info_), info_, usage); }
 
-  std::string fail(const Error& error) override {
-    return "data: " + failure_body(Protocol::kOpenAi, failure_of(error), "") + "\n\n";
-  }
+  std::string fail(const Error& error) override { return openai_stream_failure(error); }
 
  private:
   std::string chunk(int64_t choice, std::string text, Json logprobs, Json reason) const {

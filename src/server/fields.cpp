@@ -4,14 +4,6 @@
 
 namespace weir::server {
 
-std::string shown(const Json& value) {
-  constexpr size_t kLongest = 40;
-  if (value.is_array()) return "an array";
-  if (value.is_object()) return "an object";
-  if (value.is_string() && value.get_ref<const std::string&>().size() > kLongest) return "a long string";
-  return python_json(value);
-}
-
 Fields::Fields(const Json& object, std::string path) : path_(std::move(path)) {
   if (object.is_object()) {
     object_ = &object;

@@ -56,7 +56,4 @@ class Fields {
   std::optional<Error> error_;
 };
 
-// The value for a message: short ones as JSON, others by their type.
-std::string shown(const Json& value);
-
 }  // namespace weir::server

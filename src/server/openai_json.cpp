@@ -1,6 +1,7 @@
 #include "server/openai_json.h"
 
 #include "chat/valid_text.h"
+#include "server/failure.h"
 
 namespace weir::server {
 namespace {
@@ -55,6 +56,20 @@ std::string call_id(const ResponseInfo& info, int64_t choice, int index) {
 
 std::string system_fingerprint() {
   return "weir-" WEIR_VERSION;
+}
+
+std::string openai_stream_end(Json head, const ResponseInfo& info, const Usage& usage) {
+  std::string out;
+  if (info.include_usage) {
+    head["choices"] = Json::array();
+    head["usage"] = openai_usage(usage);
+    out = sse_data(head);
+  }
+  return out + "data: [DONE]\n\n";
+}
+
+std::string openai_stream_failure(const Error& error) {
+  return "data: " + failure_body(Protocol::kOpenAi, failure_of(error), "") + "\n\n";
 }
 
 }  // namespace weir::server

@@ -20,4 +20,8 @@ std::string call_id(const ResponseInfo& info, int64_t choice, int index);
 
 std::string system_fingerprint();
 
+// The chunk with the usage and what ends a stream; `head` has the fields that every chunk begins with.
+std::string openai_stream_end(Json head, const ResponseInfo& info, const Usage& usage);
+std::string openai_stream_failure(const Error& error);
+
 }  // namespace weir::server

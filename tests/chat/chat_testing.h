@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +56,48 @@ inline std::vector<std::string_view> bytes_of(const std::string& text) {
   std::vector<std::string_view> bytes;
   for (const char& c : text) bytes.emplace_back(&c, 1);
   return bytes;
+}
+
+// `text` cut at random places; some pieces are empty.
+inline std::vector<std::string_view> random_pieces(std::string_view text, std::mt19937& random) {
+  std::vector<std::string_view> pieces;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t size = std::min<size_t>(random() % 9, rest.size());
+    pieces.push_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  return pieces;
+}
+
+// The streamed pieces of every well-formed call are the JSON text of its arguments. Counts these calls.
+inline int expect_streamed_arguments(const std::vector<OutputEvent>& events, const std::string& text) {
+  std::string streamed;
+  int finished_calls = 0;
+  for (const OutputEvent& event : events) {
+    if (std::holds_alternative<ToolCallBegun>(event)) streamed.clear();
+    if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) streamed += arguments->text;
+    const auto* finished = std::get_if<ToolCallFinished>(&event);
+    if (finished == nullptr || finished->malformed) continue;
+    const Result<Json> parsed = parse_json(streamed);
+    EXPECT_TRUE(parsed.ok()) << streamed;
+    if (parsed.ok()) {
+      EXPECT_EQ(*parsed, finished->arguments) << text;
+    }
+    ++finished_calls;
+  }
+  return finished_calls;
+}
+
+// Adjacent pieces must be cut at markers only: a tokenizer merges across every other place.
+inline void expect_cut_at_markers(const Prompt& prompt) {
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    const PromptPiece& piece = prompt[i];
+    EXPECT_FALSE(piece.text.empty());
+    EXPECT_TRUE(piece.control || i == 0 || prompt[i - 1].control);
+    if (piece.control) {
+      EXPECT_EQ(piece.text.find('>'), piece.text.size() - 1);
+    }
+  }
 }
 
 // Pieces in one string, control pieces in brackets.

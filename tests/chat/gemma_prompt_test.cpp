@@ -129,19 +129,11 @@ TEST(GemmaPrompt, SurvivesSchemasThatAreNone) {
   }
 }
 
-// Adjacent pieces must be cut at markers only: a tokenizer merges across every other place.
 TEST(GemmaPrompt, IsCutAtMarkersOnly) {
   for (const Json& row : read_json_file(kMoreVectors)) {
     const Result<Prompt> prompt = rendered(row);
     ASSERT_TRUE(prompt.ok());
-    for (size_t i = 0; i < prompt->size(); ++i) {
-      const PromptPiece& piece = (*prompt)[i];
-      EXPECT_FALSE(piece.text.empty());
-      EXPECT_TRUE(piece.control || i == 0 || (*prompt)[i - 1].control);
-      if (piece.control) {
-        EXPECT_EQ(piece.text.find('>'), piece.text.size() - 1);
-      }
-    }
+    expect_cut_at_markers(*prompt);
   }
 }
 

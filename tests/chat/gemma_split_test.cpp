@@ -89,33 +89,18 @@ TEST(GemmaSplit, DoesNotMatterForRandomTextsAndSplits) {
   std::mt19937 random(1);
   for (int round = 0; round < 40000; ++round) {
     const std::string text = random_text(random);
-    std::vector<std::string_view> pieces;
-    for (std::string_view rest = text; !rest.empty();) {
-      const size_t size = std::min<size_t>(random() % 9, rest.size());
-      pieces.push_back(rest.substr(0, size));
-      rest.remove_prefix(size);
-    }
+    const std::vector<std::string_view> pieces = random_pieces(text, random);
     ASSERT_EQ(listed(parse_gemma(pieces)), listed(parse_gemma({text}))) << text;
   }
 }
 
-// The streamed pieces of every well-formed call are the JSON text of its arguments.
 TEST(GemmaSplit, StreamsExactlyTheArgumentsThatItReports) {
   std::mt19937 random(2);
   int finished_calls = 0;
   for (int round = 0; round < 40000; ++round) {
     const std::string text = "<|tool_call>call:f{s:<|\"|>" + random_text(random) + "<|\"|>}<tool_call|>";
-    std::string streamed;
-    for (const OutputEvent& event : parse_gemma({text})) {
-      if (std::holds_alternative<ToolCallBegun>(event)) streamed.clear();
-      if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) streamed += arguments->text;
-      const auto* finished = std::get_if<ToolCallFinished>(&event);
-      if (finished == nullptr || finished->malformed) continue;
-      const Result<Json> parsed = parse_json(streamed);
-      ASSERT_TRUE(parsed.ok()) << streamed;
-      ASSERT_EQ(*parsed, finished->arguments) << text;
-      ++finished_calls;
-    }
+    finished_calls += expect_streamed_arguments(parse_gemma({text}), text);
+    ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(finished_calls, 5000);
 }

@@ -95,7 +95,6 @@ TEST(QwenPrompt, DoesNotRecogniseMarkersInToolDefinitions) {
   EXPECT_NE(text.find("within [<tool_call>][</tool_call>] XML"), std::string::npos) << text;
 }
 
-// Adjacent pieces must be cut at markers only: a tokenizer merges across every other place.
 TEST(QwenPrompt, IsCutAtMarkersOnly) {
   for (const Json& row : read_json_file("tests/data/chat/qwen-more-prompts.json")) {
     if (row.contains("error")) continue;
@@ -103,14 +102,7 @@ TEST(QwenPrompt, IsCutAtMarkersOnly) {
     ASSERT_TRUE(c.ok());
     const Result<Prompt> prompt = qwen_prompt(*c, options_of(row));
     ASSERT_TRUE(prompt.ok());
-    for (size_t i = 0; i < prompt->size(); ++i) {
-      const PromptPiece& piece = (*prompt)[i];
-      EXPECT_FALSE(piece.text.empty());
-      EXPECT_TRUE(piece.control || i == 0 || (*prompt)[i - 1].control);
-      if (piece.control) {
-        EXPECT_EQ(piece.text.find('>'), piece.text.size() - 1);
-      }
-    }
+    expect_cut_at_markers(*prompt);
   }
 }
 

@@ -49,8 +49,7 @@ TEST(QwenSplit, DoesNotMatterAtAnyPoint) {
 
 TEST(QwenSplit, DoesNotMatterByteByByte) {
   for (const std::string& text : kTexts) {
-    std::vector<std::string_view> bytes;
-    for (const char& c : text) bytes.emplace_back(&c, 1);
+    const std::vector<std::string_view> bytes = bytes_of(text);
     for (const Case& c : kCases) {
       const QwenOutputOptions options{.thinking_open = c.thinking_open, .tools = test_tools()};
       ASSERT_EQ(listed(parse_pieces(bytes, options, c.cut_off)),
@@ -103,35 +102,21 @@ TEST(QwenSplit, DoesNotMatterForRandomTextsAndSplits) {
     const std::string text = random_text(random);
     const Case c = kCases[random() % 4];
     const QwenOutputOptions options{.thinking_open = c.thinking_open, .tools = test_tools()};
-    std::vector<std::string_view> pieces;
-    for (std::string_view rest = text; !rest.empty();) {
-      const size_t size = std::min<size_t>(random() % 9, rest.size());
-      pieces.push_back(rest.substr(0, size));
-      rest.remove_prefix(size);
-    }
+    const std::vector<std::string_view> pieces = random_pieces(text, random);
     ASSERT_EQ(listed(parse_pieces(pieces, options, c.cut_off)),
               listed(parse_pieces({text}, options, c.cut_off)))
         << text;
   }
 }
 
-// The streamed pieces of every well-formed call are the JSON text of its arguments.
 TEST(QwenSplit, StreamsExactlyTheArgumentsThatItReports) {
   std::mt19937 random(2);
   int finished_calls = 0;
   for (int round = 0; round < 20000; ++round) {
     const std::string text = "<tool_call>\n<function=f>\n<parameter=s>\n" + random_text(random);
-    std::string streamed;
-    for (const OutputEvent& event : parse_pieces({text}, {.thinking_open = false, .tools = test_tools()})) {
-      if (std::holds_alternative<ToolCallBegun>(event)) streamed.clear();
-      if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) streamed += arguments->text;
-      const auto* finished = std::get_if<ToolCallFinished>(&event);
-      if (finished == nullptr || finished->malformed) continue;
-      const Result<Json> parsed = parse_json(streamed);
-      ASSERT_TRUE(parsed.ok()) << streamed;
-      ASSERT_EQ(*parsed, finished->arguments) << text;
-      ++finished_calls;
-    }
+    finished_calls += expect_streamed_arguments(
+        parse_pieces({text}, {.thinking_open = false, .tools = test_tools()}), text);
+    ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(finished_calls, 5000);
 }

@@ -161,7 +161,6 @@ TEST(Canvas, buckets_are_filled_with_the_stalest_positions) {
   denoising.freezing = Freezing{};
   denoising.compaction = Compaction{.refresh_share = 0, .thaw = false, .bucket = 8};
   Canvas canvas = make_canvas(denoising);
-  std::mt19937 random(3);
   std::vector<Belief> beliefs = same_beliefs(canvas, 1.0f);
   for (const size_t i : {0, 4, 5, 6}) beliefs[i].entropy = 0.01f;
   canvas.absorb(beliefs);

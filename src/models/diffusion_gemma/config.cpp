@@ -7,23 +7,16 @@
 #include "base/bf16.h"
 #include "checkpoint/json_fields.h"
 #include "kernels/state.h"
+#include "models/config_fields.h"
 
 namespace weir::diffusion_gemma {
 namespace {
-
-// Bounds on any size in config.json: generous, and small enough that products of three do not overflow.
-constexpr int64_t kMaxSize = 1 << 20;
 
 using Json = nlohmann::json;
 
 Error unsupported(const std::string& where, const std::string& what) {
   return {Code::kUnsupported, where + ": " + what, "weir runs the DiffusionGemma-26B-A4B architecture only"};
 }
-
-struct SizeField {
-  const char* key;
-  int64_t* value;
-};
 
 Status read_sizes(const Json& text, const std::string& where, Config& c) {
   const SizeField fields[] = {
@@ -42,10 +35,7 @@ Status read_sizes(const Json& text, const std::string& where, Config& c) {
       {"top_k_experts", &c.top_k},
       {"moe_intermediate_size", &c.intermediate},
   };
-  for (const SizeField& field : fields) {
-    WEIR_TRY(*field.value, json_int(text, field.key, 1, kMaxSize, where));
-  }
-  return {};
+  return weir::read_sizes(text, fields, where);
 }
 
 Status check_sizes(const std::string& where, const Config& c) {
@@ -80,7 +70,7 @@ Status check_arithmetic(const Json& text, const std::string& where) {
   WEIR_TRY(const bool shared, json_bool_or(text, "attention_k_eq_v", where, true));
   if (!shared) return unsupported(where, "attention_k_eq_v is false");
   for (const char* key : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) {
-    WEIR_TRY(const int64_t value, json_int_or(text, key, 0, kMaxSize, where, 0));
+    WEIR_TRY(const int64_t value, json_int_or(text, key, 0, kMaxConfigSize, where, 0));
     if (value != 0) return unsupported(where, std::string(key) + " is " + std::to_string(value));
   }
   return {};
@@ -105,13 +95,7 @@ Status read_rope(const Json& ropes, const char* kind, const std::string& where, 
 }
 
 Status read_kinds(const Json& text, const std::string& where, Config& c) {
-  WEIR_TRY(const std::vector<std::string> types, json_strings(text, "layer_types", where));
-  if (static_cast<int64_t>(types.size()) != c.layers) {
-    return Error{Code::kCorrupt,
-                 where + ": layer_types has " + std::to_string(types.size()) +
-                     " entries, num_hidden_layers is " + std::to_string(c.layers),
-                 ""};
-  }
+  WEIR_TRY(const std::vector<std::string> types, read_layer_types(text, c.layers, where));
   for (const std::string& type : types) {
     if (type != "sliding_attention" && type != "full_attention") {
       return unsupported(where, "layer type " + type);

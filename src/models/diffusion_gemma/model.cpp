@@ -5,13 +5,10 @@
 
 #include "models/diffusion_gemma/forward.h"
 #include "models/kv_pages.h"
+#include "models/pass_checks.h"
 
 namespace weir::diffusion_gemma {
 namespace {
-
-Error invalid(std::string message, std::string hint) {
-  return {Code::kInvalidArgument, std::move(message), std::move(hint)};
-}
 
 // The first of a layer's pages that a token at `position` looks at.
 size_t first_page(const AttentionShape& shape, int64_t position) {
@@ -129,27 +126,13 @@ uint64_t Model::bytes_per_pass() const {
 }
 
 Status Model::check(const CanvasBatch& batch) const {
-  const auto rows = static_cast<int64_t>(batch.tokens.size());
-  if (rows < 1 || rows > max_rows()) {
-    return invalid("a pass of " + std::to_string(rows) + " rows, expected 1 to " + std::to_string(max_rows()),
-                   "cut the prompt into smaller chunks, or denoise fewer canvases together");
-  }
-  for (const int32_t token : batch.tokens) {
-    if (token < 0 || token >= config_.vocabulary) {
-      return invalid("token " + std::to_string(token) + " is outside the vocabulary of " +
-                         std::to_string(config_.vocabulary),
-                     "use the tokenizer that belongs to the model");
-    }
-  }
+  WEIR_RETURN_IF_ERROR(check_rows(static_cast<int64_t>(batch.tokens.size()), max_rows(),
+                                  "cut the prompt into smaller chunks, or denoise fewer canvases together"));
+  WEIR_RETURN_IF_ERROR(check_tokens(batch.tokens, config_.vocabulary));
   int64_t end = 0;
   for (const Segment& s : batch.segments) end = std::max(end, s.state->position + s.rows);
   for (const CanvasSegment& s : batch.canvases) end = std::max(end, s.committed + s.length);
-  if (end > config_.context) {
-    return invalid("the sequence would reach " + std::to_string(end) + " tokens, the model's context is " +
-                       std::to_string(config_.context),
-                   "shorten the prompt or ask for fewer tokens");
-  }
-  return {};
+  return check_reach(end, config_.context);
 }
 
 Status Model::reserve_pages(SequenceState& state, int64_t positions) {

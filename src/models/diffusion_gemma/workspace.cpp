@@ -42,10 +42,8 @@ Result<Workspace> Workspace::make(Steps& steps, const Config& c, int64_t max_row
   WEIR_RETURN_IF_ERROR(steps.diffusion()->reserve(limits));
 
   Workspace workspace;
-  const auto rows_of = [&](int64_t rows, int64_t cols, Dtype dtype) -> Result<Rows> {
-    WEIR_TRY(Buffer memory, steps.allocate(static_cast<size_t>(rows * cols) * dtype_size(dtype)));
-    workspace.memory_.push_back(std::move(memory));
-    return Rows{workspace.memory_.back().data(), rows, cols, dtype};
+  const auto rows_of = [&](int64_t rows, int64_t cols, Dtype dtype) {
+    return workspace.memory_.rows(steps, rows, cols, dtype);
   };
   Pass& p = workspace.largest_;
   const Dtype activation = steps.activation_dtype();
@@ -64,9 +62,8 @@ Result<Workspace> Workspace::make(Steps& steps, const Config& c, int64_t max_row
   WEIR_TRY(const Rows experts, rows_of(max_rows, c.top_k, Dtype::kI32));
   WEIR_TRY(const Rows weights, rows_of(max_rows, c.top_k, Dtype::kF32));
   p.routing = {static_cast<int32_t*>(experts.data), weights.floats(), max_rows, c.top_k};
-  WEIR_TRY(Buffer beliefs, steps.allocate(static_cast<size_t>(max_rows) * sizeof(Belief)));
-  p.beliefs = static_cast<Belief*>(beliefs.data());
-  workspace.memory_.push_back(std::move(beliefs));
+  WEIR_TRY(void* beliefs, workspace.memory_.bytes(steps, static_cast<size_t>(max_rows) * sizeof(Belief)));
+  p.beliefs = static_cast<Belief*>(beliefs);
   return workspace;
 }
 

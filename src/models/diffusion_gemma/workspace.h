@@ -1,11 +1,10 @@
 // What lies between the steps of a pass.
 #pragma once
 
-#include <vector>
-
 #include "base/result.h"
 #include "kernels/diffusion_steps.h"
 #include "models/diffusion_gemma/config.h"
+#include "models/pass_memory.h"
 
 namespace weir::diffusion_gemma {
 
@@ -41,7 +40,7 @@ class Workspace {
   int64_t max_rows() const { return largest_.x.rows; }
 
  private:
-  std::vector<Buffer> memory_;
+  PassMemory memory_;
   Pass largest_;
 };
 

@@ -4,23 +4,16 @@
 #include <string>
 
 #include "checkpoint/json_fields.h"
+#include "models/config_fields.h"
 
 namespace weir::qwen {
 namespace {
-
-// Bounds on any size in config.json: generous, and small enough that products of three do not overflow.
-constexpr int64_t kMaxSize = 1 << 20;
 
 using Json = nlohmann::json;
 
 Error unsupported(const std::string& where, const std::string& what) {
   return {Code::kUnsupported, where + ": " + what, "weir runs the Qwen3.6-35B-A3B architecture only"};
 }
-
-struct SizeField {
-  const char* key;
-  int64_t* value;
-};
 
 Status read_sizes(const Json& text, const std::string& where, Config& c) {
   const SizeField fields[] = {
@@ -40,14 +33,11 @@ Status read_sizes(const Json& text, const std::string& where, Config& c) {
       {"num_experts_per_tok", &c.top_k},
       {"moe_intermediate_size", &c.intermediate},
   };
-  for (const SizeField& field : fields) {
-    WEIR_TRY(*field.value, json_int(text, field.key, 1, kMaxSize, where));
-  }
-  return {};
+  return weir::read_sizes(text, fields, where);
 }
 
 Status check_sizes(const Json& text, const std::string& where, const Config& c) {
-  WEIR_TRY(const int64_t shared, json_int(text, "shared_expert_intermediate_size", 1, kMaxSize, where));
+  WEIR_TRY(const int64_t shared, json_int(text, "shared_expert_intermediate_size", 1, kMaxConfigSize, where));
   if (shared != c.intermediate) {
     return unsupported(where, "shared_expert_intermediate_size " + std::to_string(shared) +
                                   " differs from moe_intermediate_size " + std::to_string(c.intermediate));
@@ -107,19 +97,13 @@ Status read_rope(const Json& text, const std::string& where, Config& c) {
 // `layer_types`, or one attention layer in every `full_attention_interval`.
 Status read_mixers(const Json& text, const std::string& where, Config& c) {
   if (!json_has(text, "layer_types")) {
-    WEIR_TRY(const int64_t interval, json_int(text, "full_attention_interval", 1, kMaxSize, where));
+    WEIR_TRY(const int64_t interval, json_int(text, "full_attention_interval", 1, kMaxConfigSize, where));
     for (int64_t i = 0; i < c.layers; ++i) {
       c.mixers.push_back((i + 1) % interval == 0 ? Mixer::kAttention : Mixer::kDeltaNet);
     }
     return {};
   }
-  WEIR_TRY(const std::vector<std::string> types, json_strings(text, "layer_types", where));
-  if (static_cast<int64_t>(types.size()) != c.layers) {
-    return Error{Code::kCorrupt,
-                 where + ": layer_types has " + std::to_string(types.size()) +
-                     " entries, num_hidden_layers is " + std::to_string(c.layers),
-                 ""};
-  }
+  WEIR_TRY(const std::vector<std::string> types, read_layer_types(text, c.layers, where));
   for (const std::string& type : types) {
     if (type != "linear_attention" && type != "full_attention")
       return unsupported(where, "layer type " + type);

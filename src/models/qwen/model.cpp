@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "models/kv_pages.h"
+#include "models/pass_checks.h"
 #include "models/qwen/forward.h"
 
 namespace weir::qwen {
 namespace {
-
-Error invalid(std::string message, std::string hint) {
-  return {Code::kInvalidArgument, std::move(message), std::move(hint)};
-}
 
 const AttentionWeights* first_attention(const Weights& weights) {
   for (const Layer& layer : weights.layers) {
@@ -94,31 +91,18 @@ void Model::advance(const Batch& batch) {
 }
 
 Status Model::check(const Batch& batch) const {
-  const auto rows = static_cast<int64_t>(batch.tokens.size()),
-             wanted = static_cast<int64_t>(batch.wanted.size());
-  if (rows < 1 || rows > max_rows()) {
-    return invalid("a pass of " + std::to_string(rows) + " rows, expected 1 to " + std::to_string(max_rows()),
-                   "cut the prompt into smaller chunks");
-  }
+  const auto wanted = static_cast<int64_t>(batch.wanted.size());
+  WEIR_RETURN_IF_ERROR(check_rows(static_cast<int64_t>(batch.tokens.size()), max_rows(),
+                                  "cut the prompt into smaller chunks"));
   if (wanted > max_wanted()) {
-    return invalid("logits of " + std::to_string(wanted) + " rows asked for, expected at most " +
-                       std::to_string(max_wanted()),
-                   "");
+    return Error{Code::kInvalidArgument,
+                 "logits of " + std::to_string(wanted) + " rows asked for, expected at most " +
+                     std::to_string(max_wanted()),
+                 ""};
   }
-  for (const int32_t token : batch.tokens) {
-    if (token < 0 || token >= config_.vocabulary) {
-      return invalid("token " + std::to_string(token) + " is outside the vocabulary of " +
-                         std::to_string(config_.vocabulary),
-                     "use the tokenizer that belongs to the model");
-    }
-  }
+  WEIR_RETURN_IF_ERROR(check_tokens(batch.tokens, config_.vocabulary));
   for (const Segment& segment : batch.segments) {
-    const int64_t end = segment.state->position + segment.rows;
-    if (end > config_.context) {
-      return invalid("the sequence would reach " + std::to_string(end) + " tokens, the model's context is " +
-                         std::to_string(config_.context),
-                     "shorten the prompt or ask for fewer tokens");
-    }
+    WEIR_RETURN_IF_ERROR(check_reach(segment.state->position + segment.rows, config_.context));
   }
   return {};
 }

@@ -31,13 +31,8 @@ Result<Workspace> Workspace::make(Steps& steps, const Config& config, int64_t ma
   WEIR_RETURN_IF_ERROR(steps.reserve(limits));
 
   Workspace workspace;
-  const auto bytes_of = [](int64_t rows, int64_t cols, Dtype dtype) {
-    return static_cast<size_t>(rows * cols) * dtype_size(dtype);
-  };
-  const auto rows_of = [&](int64_t rows, int64_t cols, Dtype dtype) -> Result<Rows> {
-    WEIR_TRY(Buffer memory, steps.allocate(bytes_of(rows, cols, dtype)));
-    workspace.memory_.push_back(std::move(memory));
-    return Rows{workspace.memory_.back().data(), rows, cols, dtype};
+  const auto rows_of = [&](int64_t rows, int64_t cols, Dtype dtype) {
+    return workspace.memory_.rows(steps, rows, cols, dtype);
   };
   Pass& p = workspace.largest_;
   const Dtype activation = steps.activation_dtype();

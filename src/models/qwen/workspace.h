@@ -1,10 +1,9 @@
 // What lies between the steps of a pass.
 #pragma once
 
-#include <vector>
-
 #include "base/result.h"
 #include "kernels/steps.h"
+#include "models/pass_memory.h"
 #include "models/qwen/config.h"
 
 namespace weir::qwen {
@@ -35,7 +34,7 @@ class Workspace {
   int64_t max_wanted() const { return largest_.logits.rows; }
 
  private:
-  std::vector<Buffer> memory_;
+  PassMemory memory_;
   Pass largest_;
 };
 

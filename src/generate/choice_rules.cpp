@@ -1,12 +1,8 @@
-// What a chooser is told for a host's sampling settings.
-#pragma once
+#include "generate/choice_rules.h"
 
-#include "generate/sampler.h"
-#include "kernels/token_chooser.h"
+namespace weir {
 
-namespace weir::bench {
-
-inline ChoiceRules rules_of(const Sampling& s, int64_t vocabulary) {
+ChoiceRules choice_rules(const Sampling& s, int64_t vocabulary, uint32_t sequence) {
   ChoiceRules rules;
   rules.vocabulary = vocabulary;
   rules.temperature = s.temperature;
@@ -18,7 +14,8 @@ inline ChoiceRules rules_of(const Sampling& s, int64_t vocabulary) {
   rules.repetition_penalty = s.repetition_penalty;
   rules.logit_bias = s.logit_bias;
   rules.seed = s.seed;
+  rules.sequence = sequence;
   return rules;
 }
 
-}  // namespace weir::bench
+}  // namespace weir
