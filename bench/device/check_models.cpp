@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "device/check.h"
 #include "generate/choice_rules.h"
+#include "generate/sampler.h"
 #include "kernels/cuda/cuda_steps.h"
 #include "models/qwen/model.h"
 
