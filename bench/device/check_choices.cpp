@@ -8,6 +8,8 @@
 #include "device/check.h"
 #include "device/guarded.h"
 #include "device/random_weights.h"
+#include "generate/choice_rules.h"
+#include "generate/sampler.h"
 
 namespace weir::bench {
 namespace {
