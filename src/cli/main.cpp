@@ -111,7 +111,8 @@ int main_of_weir(int argc, char** argv) {
   app.require_subcommand(0, 1);  // a later word that is also a verb's name is text
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::vector<Verb> verbs = {add_run(app),      add_chat(app),   add_serve(app), add_inspect(app),
-                                   add_tokenize(app), add_doctor(app), add_eval(app),  add_bench(app)};
+                                   add_tokenize(app), add_doctor(app), add_eval(app),  add_bench(app),
+                                   add_synthesize(app)};
   app.footer(kFooter);  // after the verbs, which would inherit it
   try {
     app.parse(argc, argv);
