@@ -11,12 +11,13 @@ import sys
 DIRECT = {
     "cli": ["server", "chat", "sessions"],
     "server": ["chat", "sessions"],
-    "chat": ["text"],
+    "chat": ["grammar"],
     "sessions": ["generate"],
-    "generate": ["models", "text"],
+    "generate": ["models", "grammar"],
     "models": ["kernels"],
     "kernels": ["checkpoint"],
     "checkpoint": ["base"],
+    "grammar": ["text"],
     "text": ["base"],
     "base": [],
 }
