@@ -14,6 +14,15 @@ Status in_range(const char* name, double value, double least, double most) {
   return invalid(fmt::format("{} is {}, but must be from {} to {}", name, value, least, most));
 }
 
+// Colder than that, logits of up to 30 overflow float32's exponent range long before they decide anything.
+constexpr float kColdest = 0.01f;
+constexpr float kHottest = 100;
+
+Status check_temperature(const char* name, float value) {
+  if (value >= kColdest && value <= kHottest) return Ok{};
+  return invalid(fmt::format("{} is {}, but must be from {} to {}", name, value, kColdest, kHottest));
+}
+
 constexpr double kMost = 1e6;
 
 Status validate_acceptance(const Acceptance& acceptance) {
@@ -28,9 +37,8 @@ Status validate_acceptance(const Acceptance& acceptance) {
 
 Status validate_reference(const Denoising& d) {
   WEIR_RETURN_IF_ERROR(in_range("max_denoising_steps", static_cast<double>(d.steps), 1, kMost));
-  // Colder than that, logits of up to 30 overflow float32's exponent range long before they decide anything.
-  WEIR_RETURN_IF_ERROR(in_range("t_min", static_cast<double>(d.t_min), 0.01, 100));
-  WEIR_RETURN_IF_ERROR(in_range("t_max", static_cast<double>(d.t_max), 0.01, 100));
+  WEIR_RETURN_IF_ERROR(check_temperature("t_min", d.t_min));
+  WEIR_RETURN_IF_ERROR(check_temperature("t_max", d.t_max));
   WEIR_RETURN_IF_ERROR(in_range("stability_threshold", static_cast<double>(d.stability), 0, kMost));
   WEIR_RETURN_IF_ERROR(in_range("confidence_threshold", static_cast<double>(d.confidence), 0, kMost));
   return validate_acceptance(d.acceptance);
