@@ -19,6 +19,7 @@ Json canvas_json(const CanvasFrame& frame, const Tokenizer& tokenizer) {
           {"tokens", std::move(tokens)},
           {"confidence", std::move(confidence)},
           {"accepted", std::move(accepted)},
+          {"answer_length", frame.answer_length},
           {"rows", frame.rows},
           {"seconds", frame.seconds}};
 }

@@ -180,8 +180,10 @@ void Connection::refuse(int status, const std::string& message) {
 }
 
 void Connection::send_now(HttpAnswer answer) {
-  Headers headers = {{"Content-Type", answer.content_type},
-                     {"Content-Length", std::to_string(answer.body.size())}};
+  Headers headers;
+  if (answer.status != 204 && answer.status != 304) {  // these have no content to describe
+    headers = {{"Content-Type", answer.content_type}, {"Content-Length", std::to_string(answer.body.size())}};
+  }
   headers.insert(headers.end(), answer.headers.begin(), answer.headers.end());
   chunked_ = streaming_ = false;
   begin_response(answer.status, std::move(headers));

@@ -12,8 +12,9 @@ namespace weir::server {
 namespace {
 
 const char* reason_of(int status) {
-  constexpr std::array<std::pair<int, const char*>, 17> kReasons = {{{200, "OK"},
+  constexpr std::array<std::pair<int, const char*>, 18> kReasons = {{{200, "OK"},
                                                                      {204, "No Content"},
+                                                                     {304, "Not Modified"},
                                                                      {400, "Bad Request"},
                                                                      {401, "Unauthorized"},
                                                                      {403, "Forbidden"},

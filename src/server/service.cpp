@@ -1,11 +1,13 @@
 #include "server/service.h"
 
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <utility>
 
 #include "server/answering.h"
 #include "server/endpoints.h"
+#include "server/web_page.h"
 
 namespace weir::server {
 namespace {
@@ -24,8 +26,37 @@ bool is_models(const std::string& path) {
   return path == "/v1/models" || path.starts_with("/v1/models/");
 }
 
+bool is_page(const std::string& path) {
+  return path == "/";
+}
+
 bool known_get(const std::string& path) {
-  return is_health(path) || is_models(path) || path == "/metrics";
+  return is_page(path) || is_health(path) || is_models(path) || path == "/metrics";
+}
+
+// Browsers keep the page and ask whether it is still the same.
+HttpAnswer page(const HttpRequest& request) {
+  const WebPage& page = web_page();
+  HttpAnswer answer{200, std::string(page.html), "text/html; charset=utf-8"};
+  if (request.header("if-none-match").find(page.tag) != std::string_view::npos) answer = {304, ""};
+  answer.headers = {{"ETag", page.tag},
+                    {"Cache-Control", "no-cache"},
+                    {"Content-Security-Policy", page.policy},
+                    {"Cross-Origin-Opener-Policy", "same-origin"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"X-Content-Type-Options", "nosniff"}};
+  return answer;
+}
+
+// What a request that does not choose gets. Of a diffusion model the temperature scales its own schedule.
+Json default_sampling(const ServedModel& model) {
+  if (model.is_diffusion) return {{"temperature", 1}};
+  const auto decimal = [](float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; };
+  const Sampling& sampling = model.defaults.sampling;
+  return {{"temperature", decimal(sampling.temperature)},
+          {"top_p", decimal(sampling.top_p)},
+          {"top_k", sampling.top_k},
+          {"min_p", decimal(sampling.min_p)}};
 }
 
 // Fit for an id in any protocol: letters and digits, as long as they have to tell requests apart.
@@ -50,6 +81,7 @@ Service::Service(ServedModel model, Scheduler& scheduler, AccessRules rules, boo
 std::optional<HttpAnswer> Service::at_once(const HttpRequest& head) {
   const std::string path = head.path();
   if (is_health(path) && is_get(head.method)) return health(path);
+  if (is_page(path) && is_get(head.method)) return page(head);
   if (auto refused = refuse_access(head)) return refused;
   if (head.method == "OPTIONS") return HttpAnswer{204, "", "text/plain"};
   if (auto refused = refuse_route(head)) return refused;
@@ -93,7 +125,10 @@ HttpAnswer Service::models(const std::string& path, const HttpRequest& request) 
                       {"object", "model"},
                       {"created", model_.loaded_at},
                       {"owned_by", "weir"},
-                      {"max_model_len", model_.context}};
+                      {"max_model_len", model_.context},
+                      {"block_diffusion", model_.is_diffusion},
+                      {"thinks", model_.think},
+                      {"sampling", default_sampling(model_)}};
   if (path == "/v1/models") return {200, json_bytes({{"object", "list"}, {"data", Json::array({entry})}})};
   const std::string id = path.substr(std::string("/v1/models/").size());
   if (id == model_.id) return {200, json_bytes(entry)};
