@@ -10,6 +10,7 @@ namespace weir {
 
 enum class Code {
   kInvalidArgument,  // a flag or a request asks for something impossible
+  kTooLong,          // a prompt that does not fit the context
   kNotFound,         // a file, model or tensor is missing
   kCorrupt,          // a file is not what its format promises
   kUnsupported,      // well-formed, but weir does not do it

@@ -147,6 +147,8 @@ void explain_finish(const Answer& answer, const TurnOptions& options, const Engi
   } else if (answer.finish == FinishReason::kContext) {
     tell(fmt::format("weir: the answer was cut because the context of {} tokens is full\n",
                      engine.generator->context()));
+  } else if (answer.finish == FinishReason::kRepetition) {
+    tell("weir: the answer ends where --repeat-guard found one token over and over\n");
   }
 }
 

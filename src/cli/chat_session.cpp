@@ -124,7 +124,12 @@ void ChatSession::set_system(const std::string& text) {
 }
 
 Status ChatSession::load(const std::string& path) {
-  WEIR_TRY(conversation_, load_transcript(path));
+  WEIR_TRY(Conversation loaded, load_transcript(path));
+  // What the layout has no place for is said now, not with every turn from here on.
+  Conversation with_question = loaded;
+  with_question.messages.push_back(message(Role::kUser, "?"));
+  WEIR_RETURN_IF_ERROR(render_prompt(engine_.layout, with_question, {.enable_thinking = turn_.think}));
+  conversation_ = std::move(loaded);
   tell(fmt::format("{} messages\n", conversation_.messages.size()));
   return Ok{};
 }

@@ -3,6 +3,8 @@
 #include <CLI/App.hpp>
 #include <algorithm>
 
+#include "cli/number_option.h"
+
 namespace weir::cli {
 namespace {
 
@@ -19,7 +21,7 @@ Error needs(const std::string& flag, const std::string& other) {
 void DenoisingOptions::add(CLI::App& command) {
   const char* group = kReferenceGroup;
   const auto number = [&](const char* name, auto& target, const char* type, const char* help) {
-    all_.push_back(command.add_option(name, target, help)->type_name(type)->group(group));
+    all_.push_back(add_number(command, name, target, help)->type_name(type)->group(group));
   };
   const auto flag = [&](const char* name, bool& target, const char* help) {
     all_.push_back(command.add_flag(name, target, help)->group(group));

@@ -29,6 +29,9 @@ constexpr int64_t kDefaultMaxTokens = 4096;
 
 constexpr int64_t kMostParallel = 256;
 
+// The finish reason of a problem that does not fit the context: it was not asked, and counts as wrong.
+constexpr const char* kTooLongReason = "too-long";
+
 struct Options {
   std::string file;
   std::string out;
@@ -44,7 +47,7 @@ struct Options {
 };
 
 struct Summary {
-  int64_t correct = 0, total = 0, cut_off = 0;
+  int64_t correct = 0, total = 0, cut_off = 0, too_long = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
   int64_t denoising_passes = 0, canvases = 0, canvas_rows = 0;
@@ -95,6 +98,7 @@ Summary summarise(const EvalLog& log, int64_t count) {
     if (index >= count) continue;
     ++sum.total;
     sum.correct += result.correct() ? 1 : 0;
+    sum.too_long += result.finish_reason == kTooLongReason ? 1 : 0;
     sum.cut_off += result.finish_reason == finish_reason_name(FinishReason::kLength) ? 1 : 0;
     sum.prompt_tokens += result.prompt_tokens;
     sum.generated_tokens += result.generated_tokens;
@@ -129,6 +133,7 @@ int print_summary(const Summary& sum, const Report& settings, bool json) {
                        {"total", sum.total},
                        {"ci95", {low, high}},
                        {"cut_off", sum.cut_off},
+                       {"too_long", sum.too_long},
                        {"tokens_per_second", speed},
                        {"prefill_tokens_per_second", prefill},
                        {"decode_tokens_per_second", decode},
@@ -151,6 +156,9 @@ int print_summary(const Summary& sum, const Report& settings, bool json) {
                         passes, rows);
   }
   if (sum.cut_off > 0) text += fmt::format("{} answers were cut off by --max-tokens\n", sum.cut_off);
+  if (sum.too_long > 0) {
+    text += fmt::format("{} problems do not fit the context and count as wrong\n", sum.too_long);
+  }
   return print_answer(text);
 }
 
@@ -168,6 +176,14 @@ EvalResult result_of(int64_t index, const Problem& problem, const Answer& given)
   r.denoising_passes = given.statistics.denoising_passes;
   r.canvases = given.statistics.canvases;
   r.canvas_rows = given.statistics.canvas_rows;
+  return r;
+}
+
+EvalResult not_asked(int64_t index, const Problem& problem) {
+  EvalResult r;
+  r.index = index;
+  r.expected = problem.expected;
+  r.finish_reason = kTooLongReason;
   return r;
 }
 
@@ -205,9 +221,14 @@ class Evaluation {
     for (; static_cast<int64_t>(active_.size()) < options_.parallel && next_ < count_; ++next_) {
       if (log_.results().contains(next_)) continue;
       turn_.sequence = static_cast<uint32_t>(next_);
-      WEIR_TRY(auto turn,
-               Turn::start(engine_, ask(options_.system, problem(next_).question), turn_, writers_, {}));
-      active_.push_back({next_, std::move(turn)});
+      auto turn = Turn::start(engine_, ask(options_.system, problem(next_).question), turn_, writers_, {});
+      if (turn.ok()) {
+        active_.push_back({next_, *std::move(turn)});
+      } else if (turn.error().code == Code::kTooLong) {
+        WEIR_RETURN_IF_ERROR(log_.add(not_asked(next_, problem(next_))));
+      } else {
+        return std::move(turn).error();
+      }
     }
     return Ok{};
   }

@@ -105,6 +105,7 @@ Result<EvalLog> EvalLog::open(const std::string& path, const Report& settings) {
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
     return Error{Code::kCorrupt, path + " is not a regular file", "name another --out"};
   }
+  WEIR_TRY(log.lock_, FileLock::take(path));
   if (std::ifstream old(path, std::ios::binary); old) {
     WEIR_RETURN_IF_ERROR(log.read(old, settings, good_bytes));
     std::error_code failed;

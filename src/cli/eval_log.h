@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/result.h"
 #include "cli/json_report.h"
 #include "generate/generation.h"
@@ -32,7 +33,7 @@ class EvalLog {
  public:
   // Without a path nothing is kept. Otherwise reads what the file holds; a line that was cut off at its end
   // by a crash is dropped. Errors: kInvalidArgument when the file's settings differ, naming the first that
-  // does; kCorrupt; kNotFound when it cannot be written.
+  // does; kCorrupt; kNotFound when it cannot be written; kBusy when another evaluation is writing it.
   static Result<EvalLog> open(const std::string& path, const Report& settings);
 
   const std::map<int64_t, EvalResult>& results() const { return results_; }
@@ -43,6 +44,7 @@ class EvalLog {
  private:
   Status read(std::ifstream& file, const Report& settings, uintmax_t& good_bytes);
 
+  FileLock lock_;
   std::string path_;
   std::ofstream file_;
   std::map<int64_t, EvalResult> results_;  // by index

@@ -13,6 +13,7 @@ namespace weir::cli {
 int exit_code(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
+    case Code::kTooLong:
       return kUsage;
     case Code::kNotFound:
     case Code::kCorrupt:

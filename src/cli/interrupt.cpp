@@ -19,11 +19,13 @@ InterruptScope::InterruptScope() {
   action.sa_handler = request_interrupt;
   // The default action is back after the first signal, so that a second one ends the process.
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  ::sigaction(SIGINT, &action, &previous_);
+  ::sigaction(SIGINT, &action, &previous_int_);
+  ::sigaction(SIGTERM, &action, &previous_term_);
 }
 
 InterruptScope::~InterruptScope() {
-  ::sigaction(SIGINT, &previous_, nullptr);
+  ::sigaction(SIGINT, &previous_int_, nullptr);
+  ::sigaction(SIGTERM, &previous_term_, nullptr);
 }
 
 const std::atomic<bool>& InterruptScope::interrupted() const {

@@ -1,4 +1,4 @@
-// Ctrl-C while weir generates: the first asks it to stop, the second kills it.
+// Ctrl-C or SIGTERM while weir generates: the first asks it to stop, the second kills it.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace weir::cli {
 
-// While one lives, SIGINT sets a flag instead of ending the process.
+// While one lives, SIGINT and SIGTERM set a flag instead of ending the process.
 class InterruptScope {
  public:
   InterruptScope();
@@ -17,7 +17,8 @@ class InterruptScope {
   const std::atomic<bool>& interrupted() const;
 
  private:
-  struct sigaction previous_ {};
+  struct sigaction previous_int_ {};
+  struct sigaction previous_term_ {};
 };
 
 }  // namespace weir::cli

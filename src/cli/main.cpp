@@ -9,10 +9,12 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/environment.h"
 #include "cli/exit_code.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
@@ -75,6 +77,21 @@ int unexpected(const std::string& word, const CLI::App& command) {
                                verb)));
 }
 
+// Where the flag that a message is about may have come from.
+std::string parse_hint(const std::vector<Verb>& verbs, const std::string& message) {
+  for (const Verb& verb : verbs) {
+    if (!verb.command->parsed()) continue;
+    for (const CLI::Option* option : verb.command->get_options()) {
+      const std::string& variable = option->get_envname();
+      if (variable.empty() || environment(variable.c_str()).empty()) continue;
+      if (message.find("--" + option->get_lnames().front()) != std::string::npos) {
+        return fmt::format("{} is '{}' in the environment", variable, environment(variable.c_str()));
+      }
+    }
+  }
+  return "`weir --help` and `weir VERB --help` list what there is";
+}
+
 int run_verb(CLI::App& app, const std::vector<Verb>& verbs) {
   const std::vector<std::string> stray = app.remaining();
   for (const Verb& verb : verbs) {
@@ -110,16 +127,20 @@ int main_of_weir(int argc, char** argv) {
   app.allow_extras();
   app.require_subcommand(0, 1);  // a later word that is also a verb's name is text
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  const std::vector<Verb> verbs = {add_run(app),      add_chat(app),   add_serve(app), add_inspect(app),
-                                   add_tokenize(app), add_doctor(app), add_eval(app),  add_bench(app),
-                                   add_synthesize(app)};
+  const std::vector<Verb> verbs = {add_run(app),     add_chat(app),     add_serve(app),
+                                   add_inspect(app), add_tokenize(app), add_doctor(app),
+                                   add_eval(app),    add_bench(app),    add_synthesize(app)};
   app.footer(kFooter);  // after the verbs, which would inherit it
+  // With a callback of its own, a verb reads the variables of its flags only when it is the one that runs.
+  for (const Verb& verb : verbs) verb.command->parse_complete_callback([] {});
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
+    std::ostringstream text;
+    app.exit(success, text, text);
+    return print_answer(text.str());
   } catch (const CLI::ParseError& error) {
-    return usage_error(error.what(), "`weir --help` and `weir VERB --help` list what there is");
+    return usage_error(error.what(), parse_hint(verbs, error.what()));
   }
   return run_verb(app, verbs);
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/environment.h"
+#include "cli/number_option.h"
 #include "cli/quantity.h"
 
 namespace weir::cli {
@@ -130,7 +131,7 @@ int BackendOptions::chosen_threads() const {
 
 void SamplingOptions::add(CLI::App& command) {
   const auto number = [&](const std::string& name, auto& target, const std::string& help) {
-    shared(command.add_option(name, target, help)->type_name("X"), kSamplingGroup);
+    shared(add_number(command, name, target, help)->type_name("X"), kSamplingGroup);
   };
   number("--temperature", temperature, "0 takes the most likely token each time");
   number("--top-k", top_k, "Keep the K most likely tokens; 0 keeps all");

@@ -1,6 +1,5 @@
 // Flags that several verbs share. A flag that is not given takes its value from the environment (WEIR_MODEL
-// for
-// --model, and so on), and otherwise its default.
+// for --model, and so on), and otherwise its default.
 #pragma once
 
 #include <cstdint>

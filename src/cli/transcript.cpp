@@ -33,6 +33,25 @@ const char* role_name(Role role) {
   return "user";
 }
 
+Json to_json(const MessageContent& content) {
+  if (!content.is_list) return content.text();
+  Json items = Json::array();
+  for (const std::string& text : content.items) items.push_back({{"type", "text"}, {"text", text}});
+  return items;
+}
+
+Json to_json(const Message& message) {
+  Json out{{"role", role_name(message.role)}, {"content", to_json(message.content)}};
+  if (message.reasoning) out["reasoning_content"] = *message.reasoning;
+  if (!message.tool_call_id.empty()) out["tool_call_id"] = message.tool_call_id;
+  for (const ToolCall& call : message.tool_calls) {
+    out["tool_calls"].push_back({{"id", call.id},
+                                 {"type", "function"},
+                                 {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return out;
+}
+
 Error not_a_transcript(const std::string& path, const std::string& what) {
   return {Code::kCorrupt, path + " is not a saved conversation: " + what,
           "expected {\"messages\": [...]} as /save writes it"};
@@ -73,11 +92,7 @@ Status replace_file(const std::string& path, const std::string& text) {
 
 Status save_transcript(const Conversation& conversation, const std::string& path) {
   Json messages = Json::array();
-  for (const Message& message : conversation.messages) {
-    Json out{{"role", role_name(message.role)}, {"content", message.content.text()}};
-    if (message.reasoning) out["reasoning_content"] = *message.reasoning;
-    messages.push_back(std::move(out));
-  }
+  for (const Message& message : conversation.messages) messages.push_back(to_json(message));
   return replace_file(
       path,
       Json{{"messages", std::move(messages)}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

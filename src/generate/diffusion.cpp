@@ -36,11 +36,12 @@ Status check_room(const GenerationRequest& request, const diffusion_gemma::Confi
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t canvas = config.canvas, context = request.context > 0 ? request.context : config.context;
   if (prompt + canvas <= context) return Ok{};
-  return invalid(
+  return Error{
+      Code::kTooLong,
       fmt::format(
           "the prompt has {} tokens, and a canvas of {} does not fit behind it into the context of {}",
           prompt, canvas, context),
-      "shorten the prompt");
+      "shorten the prompt"};
 }
 
 size_t common_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {

@@ -18,10 +18,11 @@ Status validate_prompt(const GenerationRequest& request, const GenerationBounds&
   const int64_t context = request.context > 0 ? request.context : bounds.context;
   const auto size = static_cast<int64_t>(request.prompt.size());
   if (size >= context) {
-    return invalid(
+    return Error{
+        Code::kTooLong,
         fmt::format("the prompt has {} tokens, but the context has room for {}, one of them for the answer",
                     size, context),
-        "shorten the prompt");
+        "shorten the prompt"};
   }
   for (const int32_t token : request.prompt) {
     if (token < 0 || token >= bounds.vocabulary) {

@@ -8,6 +8,7 @@ namespace {
 int status_of(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
+    case Code::kTooLong:
     case Code::kUnsupported:
     case Code::kCorrupt:
       return 400;
@@ -49,7 +50,9 @@ const char* openai_type(int status) {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-Json openai_code(int status) {
+// "context_length_exceeded" is OpenAI's own name, which agents look for.
+Json openai_code(int status, bool too_long) {
+  if (too_long) return "context_length_exceeded";
   if (status == 401) return "invalid_api_key";
   if (status == 404) return "not_found";
   return nullptr;
@@ -58,8 +61,8 @@ Json openai_code(int status) {
 }  // namespace
 
 Failure failure_of(const Error& error) {
-  return {status_of(error.code),
-          error.hint.empty() ? error.message : error.message + " (" + error.hint + ")"};
+  return {status_of(error.code), error.hint.empty() ? error.message : error.message + " (" + error.hint + ")",
+          error.code == Code::kTooLong};
 }
 
 std::string failure_body(Protocol protocol, const Failure& failure, std::string_view request_id) {
@@ -72,7 +75,7 @@ std::string failure_body(Protocol protocol, const Failure& failure, std::string_
                       {{"message", failure.message},
                        {"type", openai_type(failure.status)},
                        {"param", nullptr},
-                       {"code", openai_code(failure.status)}}}});
+                       {"code", openai_code(failure.status, failure.too_long)}}}});
 }
 
 }  // namespace weir::server

@@ -84,7 +84,10 @@ Result<StateFolder> StateFolder::open(const std::string& path, const std::string
   const std::string whole = generator.steps().name() + ", " + identity;
   NameHash hash;
   hash.add(std::as_bytes(std::span(whole)));
-  return StateFolder(path, hash.text() + "-", most_bytes, StateCodec(generator, whole), std::move(notice));
+  const std::string prefix = hash.text() + "-";
+  WEIR_TRY(FileLock lock, FileLock::take(path + "/" + prefix + "lock"));
+  return StateFolder(std::move(lock), path, prefix, most_bytes, StateCodec(generator, whole),
+                     std::move(notice));
 }
 
 void StateFolder::restore(PrefixCache& cache) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "sessions/prefix_cache.h"
 #include "sessions/state_codec.h"
 
@@ -22,7 +23,8 @@ class StateFolder {
 
   // Files of this identity take up to `most_bytes` together. `notice`, which may be empty, is told what could
   // not be read or written, in a sentence that names the file. Errors: kInvalidArgument when there is no such
-  // folder and it cannot be made. The generator must outlive this.
+  // folder and it cannot be made, kBusy when another process keeps states of this identity there. The
+  // generator must outlive this.
   static Result<StateFolder> open(const std::string& path, const std::string& identity, uint64_t most_bytes,
                                   Generator& generator, Notice notice);
 
@@ -44,8 +46,10 @@ class StateFolder {
     int64_t holders = 0;
   };
 
-  StateFolder(std::string path, std::string prefix, uint64_t most_bytes, StateCodec codec, Notice notice)
-      : path_(std::move(path)),
+  StateFolder(FileLock lock, std::string path, std::string prefix, uint64_t most_bytes, StateCodec codec,
+              Notice notice)
+      : lock_(std::move(lock)),
+        path_(std::move(path)),
         prefix_(std::move(prefix)),
         most_bytes_(most_bytes),
         codec_(std::move(codec)),
@@ -63,6 +67,7 @@ class StateFolder {
   std::string full(const std::string& name) const { return path_ + "/" + name; }
   void report(const std::string& name, const Error& error) const;
 
+  FileLock lock_;
   std::string path_, prefix_;
   uint64_t most_bytes_ = 0;
   StateCodec codec_;

@@ -39,6 +39,26 @@ class Pipe(WeirTest):
         self.assertEqual(messages[2], {"role": "assistant", "content": "The answer is 16.",
                                        "reasoning_content": "4 x 4 = 16."})
 
+    def test_all_that_a_loaded_conversation_holds_is_saved(self):
+        talk, again = self.folder / "talk.json", self.folder / "again.json"
+        call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": {"at": "4", "deep": [1]}}}
+        messages = [{"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": [{"type": "text", "text": "What is"}, {"type": "text", "text": " 4?"}]},
+                    {"role": "assistant", "content": "", "reasoning_content": "Hm.", "tool_calls": [call]},
+                    {"role": "tool", "content": "four", "tool_call_id": "call_1"},
+                    {"role": "assistant", "content": "4."}]
+        talk.write_text(json.dumps({"messages": messages}))
+        self.weir("chat", stdin=f"/load {talk}\n/save {again}\n")
+        self.assertEqual(json.loads(again.read_text())["messages"], messages)
+
+    def test_a_conversation_that_the_layout_has_no_place_for_is_refused_at_once(self):
+        talk, again = self.folder / "talk.json", self.folder / "again.json"
+        messages = [{"role": "user", "content": "4?"}, {"role": "system", "content": "Be brief."}]
+        talk.write_text(json.dumps({"messages": messages}))
+        done = self.weir("chat", stdin=f"/load {talk}\n/save {again}\n", code=2)
+        self.assertIn("messages[1] is a system message", done.stderr)
+        self.assertEqual(json.loads(again.read_text())["messages"], [])
+
     def test_saving_replaces_regular_files_only_and_keeps_links_and_permissions(self):
         saved, link, pipe = self.folder / "saved", self.folder / "link", self.folder / "pipe"
         saved.write_text("old")

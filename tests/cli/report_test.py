@@ -199,6 +199,29 @@ class Eval(WeirTest):
         self.assertEqual(process.returncode, 130, errors)
         self.assertEqual(json.loads(out)["total"], log.read_text().count("\n") - 1)
 
+    def test_a_problem_that_does_not_fit_the_context_counts_as_wrong_and_the_others_go_on(self):
+        file, log = self.folder / "problems.jsonl", self.folder / "results.jsonl"
+        problems = [json.loads(line) for line in PROBLEMS.read_text().splitlines()[:2]]
+        problems.insert(1, {"question": "apples and " * 20000, "answer": "#### 1"})
+        file.write_text("".join(json.dumps(p) + "\n" for p in problems))
+        out = self.report("eval", file, *GREEDY, "--out", log)
+        self.assertEqual((out["total"], out["too_long"]), (3, 1))
+        results = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+        self.assertEqual([(r["index"], r["finish_reason"] == "too-long") for r in results],
+                         [(0, False), (1, True), (2, False)])
+        self.assertEqual(self.report("eval", file, *GREEDY, "--out", log)["too_long"], 1)
+
+    def test_two_evaluations_do_not_share_a_log(self):
+        log = self.folder / "results.jsonl"
+        first = self.start("eval", PROBLEMS, *GREEDY, "--out", log)
+        deadline = time.monotonic() + TIMEOUT
+        while not log.exists() or log.read_text().count("\n") < 2:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.fails(1, "eval", PROBLEMS, *GREEDY, "--out", log, says=["another process"])
+        first.send_signal(signal.SIGINT)
+        self.assertEqual(first.wait(TIMEOUT), 130)
+
     def test_broken_problem_files_are_exit_3_and_name_the_line(self):
         file = self.folder / "problems.jsonl"
         self.fails(3, "eval", file, says=["problems.jsonl"])

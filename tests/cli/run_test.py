@@ -1,10 +1,13 @@
 """weir run and weir tokenize, from outside."""
 import json
 import os
+import pathlib
 import pty
+import re
 import shlex
 import signal
 import subprocess
+import time
 import unittest
 
 import support
@@ -125,6 +128,11 @@ class ClosedStreams(WeirTest):
             self.assertEqual(done.returncode, 0)
             self.assertIn("answer", json.loads(done.stdout))
 
+    def test_help_that_cannot_be_written_is_a_failure(self):
+        for words in (["--help"], ["--version"], ["run", "--help"]):
+            self.assertEqual(self.closed(">/dev/full", *words).returncode, 1)
+            self.assertEqual(self.closed(">/dev/null", *words).returncode, 0)
+
     def test_errors_keep_their_exit_code_when_nobody_reads_them(self):
         self.assertEqual(self.closed("2>&-", "run", "-m", "no-such-model", "hi").returncode, 3)
         self.assertEqual(self.closed("2>&-", "run", "--no-such-flag").returncode, 2)
@@ -152,6 +160,16 @@ class BrokenRun(WeirTest):
         self.fails(2, "run", "--isa", "mmx", QUESTION, says=["'mmx'"])
         self.fails(2, "run", "two", "prompts", says=["quotes"])
         self.fails(2, "run", QUESTION, env={"WEIR_TEMPERATURE": "warm"}, says=["temperature"])
+
+    def test_numbers_are_read_whole(self):
+        for flag in ("--temperature", "--top-k", "--min-p", "--seed", "--max-tokens", "--t-max", "--freeze"):
+            for text in ("", "1x", " 1", "1,5"):
+                self.fails(2, "run", f"{flag}={text}", QUESTION, says=[flag])
+            self.fails(2, "run", flag, "", QUESTION, says=[flag])
+
+    def test_a_wrong_variable_is_named_by_the_verbs_that_read_it_and_by_no_other(self):
+        self.fails(2, "run", QUESTION, env={"WEIR_SEED": "abc"}, says=["--seed", "WEIR_SEED is 'abc'"])
+        self.weir("inspect", "pocket-qwen", env={"WEIR_SEED": "abc"})
 
     def test_an_empty_prompt_is_exit_2(self):
         self.fails(2, "run", says=["the prompt is empty"])
@@ -206,6 +224,20 @@ class Interrupted(WeirTest):
         process.stdout.close()
         self.assertEqual(process.wait(TIMEOUT), -signal.SIGPIPE)
         self.assertEqual(process.stderr.read(), b"")
+
+
+    def test_sigterm_keeps_the_answer_so_far_as_json_too(self):
+        process = self.start("run", *ENDLESS, "--json", QUESTION)
+        catches = 0
+        while not catches >> (signal.SIGTERM - 1) & 1:  # before that, the signal would simply kill it
+            self.assertIsNone(process.poll())
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            catches = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(json.loads(out)["finish_reason"], "cancelled")
 
 
 class Tokenize(WeirTest):
