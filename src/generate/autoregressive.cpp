@@ -96,19 +96,41 @@ void AutoregressiveGeneration::count_bytes() {
   if (!in_prompt()) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
 }
 
-// The chunks of several generations, one behind the other.
+// Guesses what follows the token that the next pass leads to, where that is allowed and pays.
+void AutoregressiveGeneration::make_draft() {
+  draft_.clear();
+  const bool wanted = guess_ || (request_.draft == Draft::kLookup && gauge_.pays());
+  if (!wanted || in_prompt() || !is_last(next_chunk())) return;
+  const auto size = static_cast<int64_t>(tokens_.size());
+  const int64_t context_left = request_.context - size - 1;
+  int64_t most = std::min({kMostDrafts, model_.max_wanted() - 1, context_left,
+                           model_.max_rows() - static_cast<int64_t>(next_chunk().size())});
+  if (request_.max_tokens > 0) {
+    most = std::min(most, request_.max_tokens - (size - static_cast<int64_t>(prompt_tokens_)) - 1);
+  }
+  draft_ = guess_ ? guess_(tokens_, most) : lookup_draft(tokens_, most);
+  const auto& ends = request_.end_tokens;
+  draft_.erase(std::find_first_of(draft_.begin(), draft_.end(), ends.begin(), ends.end()), draft_.end());
+  if (!draft_.empty() && !model_.mark(state_, bookmark_).ok()) draft_.clear();  // no memory for it
+}
+
+// The chunks of several generations, one behind the other, each with its drafts behind it.
 class AutoregressiveGeneration::Pass {
  public:
-  bool has_room(const qwen::Model& model, std::span<const int32_t> chunk, bool is_last) const {
-    return taken_.empty() || (rows() + static_cast<int64_t>(chunk.size()) <= model.max_rows() &&
-                              static_cast<int64_t>(wanted_.size()) + is_last <= model.max_wanted());
+  bool has_room(const qwen::Model& model, const AutoregressiveGeneration& g) const {
+    const auto rows_more = static_cast<int64_t>(g.next_chunk().size() + g.draft_.size());
+    return taken_.empty() || (rows() + rows_more <= model.max_rows() &&
+                              static_cast<int64_t>(wanted_.size()) + wanted_of(g) <= model.max_wanted());
   }
 
-  void add(AutoregressiveGeneration& generation, std::span<const int32_t> chunk, bool is_last) {
-    taken_.push_back({&generation, static_cast<int64_t>(chunk.size()), is_last});
-    segments_.push_back({&generation.state_, rows(), static_cast<int64_t>(chunk.size())});
+  void add(AutoregressiveGeneration& g) {
+    const auto chunk = g.next_chunk();
+    const int64_t wanted = wanted_of(g), before = rows();
     tokens_.insert(tokens_.end(), chunk.begin(), chunk.end());
-    if (is_last) wanted_.push_back(static_cast<int32_t>(rows() - 1));
+    tokens_.insert(tokens_.end(), g.draft_.begin(), g.draft_.end());
+    taken_.push_back({&g, rows() - before, wanted});
+    segments_.push_back({&g.state_, before, rows() - before});
+    for (int64_t row = rows() - wanted; row < rows(); ++row) wanted_.push_back(static_cast<int32_t>(row));
   }
 
   void run(qwen::Model& model) {
@@ -125,27 +147,29 @@ class AutoregressiveGeneration::Pass {
         part.generation->fail(logits.error());
         continue;
       }
-      const auto chosen = Clock::now();
-      Result<std::optional<Sampled>> sampled = std::optional<Sampled>();
-      if (part.is_last) sampled = part.generation->choose(logits->subspan(next++ * vocabulary, vocabulary));
-      const double choosing = Seconds(Clock::now() - chosen).count();
-      part.generation->take(std::move(sampled), seconds_a_row * static_cast<double>(part.rows) + choosing);
+      const size_t count = static_cast<size_t>(part.wanted) * vocabulary;
+      part.generation->take_rows(logits->subspan(next, count), part.rows,
+                                 seconds_a_row * static_cast<double>(part.rows));
+      next += count;
     }
   }
 
  private:
   struct Part {
     AutoregressiveGeneration* generation;
-    int64_t rows;
-    bool is_last;
+    int64_t rows, wanted;
   };
 
   int64_t rows() const { return static_cast<int64_t>(tokens_.size()); }
 
+  static int64_t wanted_of(const AutoregressiveGeneration& g) {
+    return g.is_last(g.next_chunk()) ? 1 + static_cast<int64_t>(g.draft_.size()) : 0;
+  }
+
   void run_apart(qwen::Model& model) {
     for (const Part& part : taken_) {
       Pass alone;
-      alone.add(*part.generation, part.generation->next_chunk(), part.is_last);
+      alone.add(*part.generation);
       alone.run(model);
     }
   }
@@ -161,17 +185,42 @@ void AutoregressiveGeneration::run_pass(qwen::Model& model, std::vector<Autoregr
   Pass pass;
   std::vector<AutoregressiveGeneration*> left;
   for (AutoregressiveGeneration* g : waiting) {
-    const auto chunk = g->next_chunk();
-    const bool is_last = g->is_last(chunk);
-    if (pass.has_room(model, chunk, is_last)) {
+    g->make_draft();
+    if (pass.has_room(model, *g)) {
       g->count_bytes();
-      pass.add(*g, chunk, is_last);
+      pass.add(*g);
     } else {
       left.push_back(g);
     }
   }
   pass.run(model);
   waiting = std::move(left);
+}
+
+// Takes the logits of a pass over `rows` rows: of none, of the last token, or of that and its drafts. Each
+// row is sampled as it would be alone, until one gives another token than was guessed.
+void AutoregressiveGeneration::take_rows(std::span<const float> logits, int64_t rows, double seconds) {
+  if (logits.empty()) return take(std::optional<Sampled>(), seconds);
+  const bool prefill = in_prompt();
+  const auto vocabulary = static_cast<size_t>(model_.config().vocabulary);
+  const int64_t before = statistics_.generated_tokens;
+  state_.position -= static_cast<int64_t>(draft_.size());  // which are no part of the answer yet
+  double spent = 0;
+  size_t right = 0;
+  for (bool guessed = true; guessed && !finished(); right += guessed ? 1 : 0) {
+    const auto begin = Clock::now();
+    auto sampled = choose(logits.subspan(right * vocabulary, vocabulary));
+    guessed = sampled.ok() && right < draft_.size() && (*sampled)->token == draft_[right];
+    seconds += Seconds(Clock::now() - begin).count();
+    spent += seconds;
+    take(std::move(sampled), std::exchange(seconds, 0));
+    if (guessed) ++state_.position;
+  }
+  if (error_) return;
+  statistics_.drafted_tokens += static_cast<int64_t>(draft_.size());
+  statistics_.accepted_tokens += static_cast<int64_t>(right);
+  if (!prefill) gauge_.add(rows > 1, spent, statistics_.generated_tokens - before);
+  if (right < draft_.size()) model_.go_back(state_, bookmark_);
 }
 
 void AutoregressiveGeneration::step_on_device() {

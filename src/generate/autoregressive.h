@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "base/result.h"
 #include "generate/answer_text.h"
+#include "generate/draft.h"
 #include "generate/generation.h"
 #include "generate/request.h"
 #include "generate/sampler.h"
@@ -22,6 +24,12 @@ namespace weir {
 
 // An answer that grows token by token: each step() feeds at most a chunk of the tokens that the sequence does
 // not hold yet and, when none is left, chooses the next token.
+//
+// With drafts, the pass that leads to a token also feeds guesses of the ones behind it. Each row of logits is
+// sampled as it would be alone, and the first that gives another token than the guess ends the step. What the
+// wrong guesses left in the sequence is undone by going back to where it was before the pass; the answer's
+// tokens that were fed since are fed again by the next pass. As no row's result depends on the rows beside
+// it, the answer is the one without drafts, on the CPU bit for bit.
 class AutoregressiveGeneration final : public Generation {
  public:
   // Checks the request, then takes over `held`: its state is reused when its tokens are the beginning of the
@@ -46,6 +54,11 @@ class AutoregressiveGeneration final : public Generation {
   std::span<const int32_t> answer() const override { return std::span(tokens_).subspan(prompt_tokens_); }
   HeldSequence release() override;
 
+  // Makes at most `most` guesses of what follows `tokens`, whether it pays or not, for tests that bring their
+  // own.
+  using MakeDraft = std::function<std::vector<int32_t>(std::span<const int32_t> tokens, int64_t most)>;
+  void use_draft(MakeDraft make) { guess_ = std::move(make); }
+
  private:
   friend Status step_together(qwen::Model& model, std::span<AutoregressiveGeneration* const> generations);
 
@@ -63,6 +76,8 @@ class AutoregressiveGeneration final : public Generation {
   std::span<const int32_t> next_chunk() const;
   bool is_last(std::span<const int32_t> chunk) const;
   void count_bytes();
+  void make_draft();
+  void take_rows(std::span<const float> logits, int64_t rows, double seconds);
   void step_on_device();
   Result<std::optional<Sampled>> next_on_device();
   Status feed_chosen();
@@ -84,6 +99,11 @@ class AutoregressiveGeneration final : public Generation {
   // the device need not wait for the host; the end token may have passed through too.
   std::unique_ptr<TokenChooser> chooser_;
   std::optional<int32_t> fed_end_;
+  // Guesses that the present pass checks, and where the sequence was before it.
+  std::vector<int32_t> draft_;
+  qwen::Model::Bookmark bookmark_;
+  DraftGauge gauge_;
+  MakeDraft guess_;
   AnswerText answer_text_;
   std::optional<FinishReason> finish_;
   std::optional<Error> error_;

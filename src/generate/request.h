@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "generate/denoising.h"
+#include "generate/draft.h"
 #include "generate/sampling.h"
 
 namespace weir {
@@ -22,6 +23,9 @@ struct GenerationRequest {
   std::vector<std::string> stop_strings;
 
   std::optional<Denoising> denoising;  // block diffusion only; unset: the reference's settings
+  // How further tokens are guessed, for one pass to check; the answer is the same. Only where the host
+  // chooses the tokens and the model is autoregressive, and as far as the model gives logits of several rows.
+  Draft draft = Draft::kOff;
   std::optional<int> top_logprobs;  // alternatives to report, [0, kMaxTopLogprobs]; unset: no logprobs at all
   uint32_t sequence = 0;            // tells apart answers to one prompt with one seed
   int64_t chunk = 0;                // most tokens of one step; 0: as many as the model takes

@@ -1,5 +1,6 @@
 #include "models/qwen/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "models/kv_pages.h"
@@ -32,30 +33,56 @@ Result<std::unique_ptr<Model>> Model::load(Checkpoint checkpoint, std::unique_pt
 Result<SequenceState> Model::new_sequence() {
   SequenceState state;
   for (const Layer& layer : weights_.layers) {
-    if (layer.attention) {
-      state.kv.emplace_back();
-      continue;
-    }
+    if (layer.attention) state.kv.emplace_back();
+  }
+  WEIR_TRY(state.delta, new_recurrent_states());
+  return state;
+}
+
+Result<std::vector<DeltaState>> Model::new_recurrent_states() {
+  std::vector<DeltaState> states;
+  for (const Layer& layer : weights_.layers) {
+    if (!layer.delta) continue;
     const DeltaWeights& w = *layer.delta;
     DeltaState delta;
     const int64_t recurrent = w.value_heads * w.key_dim * w.value_dim, conv = (w.taps - 1) * w.channels();
     WEIR_TRY(delta.recurrent, steps_->allocate(static_cast<size_t>(recurrent) * sizeof(float)));
     WEIR_TRY(delta.conv, steps_->allocate(static_cast<size_t>(conv) * sizeof(float)));
-    state.delta.push_back(std::move(delta));
+    states.push_back(std::move(delta));
   }
-  return state;
+  return states;
+}
+
+Status Model::copy_recurrent_states(std::vector<DeltaState>& to, const std::vector<DeltaState>& from) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    steps_->copy(to[i].recurrent.data(), from[i].recurrent.data(), to[i].recurrent.bytes());
+    steps_->copy(to[i].conv.data(), from[i].conv.data(), to[i].conv.bytes());
+  }
+  return steps_->finish();
 }
 
 Result<SequenceState> Model::copy(const SequenceState& from) {
   WEIR_TRY(SequenceState to, new_sequence());
   to.position = from.position;
   to.kv = share_pages(from.kv);
-  for (size_t i = 0; i < to.delta.size(); ++i) {
-    steps_->copy(to.delta[i].recurrent.data(), from.delta[i].recurrent.data(), to.delta[i].recurrent.bytes());
-    steps_->copy(to.delta[i].conv.data(), from.delta[i].conv.data(), to.delta[i].conv.bytes());
-  }
-  WEIR_RETURN_IF_ERROR(steps_->finish());
+  WEIR_RETURN_IF_ERROR(copy_recurrent_states(to.delta, from.delta));
   return to;
+}
+
+Status Model::mark(const SequenceState& state, Bookmark& bookmark) {
+  if (bookmark.delta.empty()) {
+    WEIR_TRY(bookmark.delta, new_recurrent_states());
+  }
+  bookmark.position = state.position;
+  return copy_recurrent_states(bookmark.delta, state.delta);
+}
+
+void Model::go_back(SequenceState& state, Bookmark& bookmark) {
+  state.position = bookmark.position;
+  std::swap(state.delta, bookmark.delta);
+  for (KvCache& cache : state.kv) {
+    cache.pages.resize(std::min(cache.pages.size(), page_count(state.position)));
+  }
 }
 
 Result<std::span<const float>> Model::run(const Batch& batch) {

@@ -41,6 +41,19 @@ class Model {
   // A copy of a sequence at its present position, which goes on independently. Keys and values are shared.
   Result<SequenceState> copy(const SequenceState& state);
 
+  // Where a sequence was, so that it can go back there: a recurrent state has no earlier tokens in it, keys
+  // and values do.
+  struct Bookmark {
+    int64_t position = 0;
+    std::vector<DeltaState> delta;
+  };
+
+  // Marks the present position; the bookmark's memory is used again. Errors: kOutOfMemory, kDevice.
+  Status mark(const SequenceState& state, Bookmark& bookmark);
+
+  // Takes the sequence back to the bookmark, which holds nothing of use afterwards.
+  void go_back(SequenceState& state, Bookmark& bookmark);
+
   // One pass: reserves pages, runs the batch and advances its sequences. The logits [wanted, V] are host
   // memory, valid until the next call. Errors: kInvalidArgument for a token outside the vocabulary, too many
   // rows or wanted rows, or a position beyond the context; kOutOfMemory for pages; kDevice, after which the
@@ -62,6 +75,8 @@ class Model {
   Model(Config config, Checkpoint checkpoint, std::unique_ptr<Steps> steps)
       : config_(std::move(config)), checkpoint_(std::move(checkpoint)), steps_(std::move(steps)) {}
 
+  Result<std::vector<DeltaState>> new_recurrent_states();
+  Status copy_recurrent_states(std::vector<DeltaState>& to, const std::vector<DeltaState>& from);
   Status check(const Batch& batch) const;
   Result<Pass> start(const Batch& batch);
   static void advance(const Batch& batch);
