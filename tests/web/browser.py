@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import unittest
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -56,19 +57,22 @@ def main():
 
 
 class PageTest(serve_test.ServeTest):
-    """A server and a browser for the tests of a class, a fresh profile for each test."""
+    """A browser for all tests, a server for those of a class, a fresh profile for each test."""
     model = "pocket-qwen"
     arguments = ()
+    browser = None
 
     @classmethod
     def setUpClass(cls):
-        from playwright.sync_api import sync_playwright
-        cls.playwright = sync_playwright().start()
-        cls.addClassCleanup(cls.playwright.stop)
-        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
-        cls.browser = cls.playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        cls.addClassCleanup(cls.browser.close)
         cls.server = None
+        if PageTest.browser is not None:
+            return
+        from playwright.sync_api import sync_playwright
+        playwright = sync_playwright().start()
+        unittest.addModuleCleanup(playwright.stop)
+        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
+        PageTest.browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        unittest.addModuleCleanup(PageTest.browser.close)
 
     def setUp(self):
         super().setUp()
@@ -118,7 +122,9 @@ class PageTest(serve_test.ServeTest):
         page.press("#draft", "Enter")
 
     def wait_for_answer(self, page):
-        page.wait_for_selector(".turn.answer:last-child:not(.running) .numbers:not(:empty)")
+        last = ".turn.answer:last-child:not(.running)"
+        page.wait_for_selector(f"{last} .numbers:not(:empty), {last} .notice.error")
+        self.assertEqual(page.locator(f"{last} .notice.error").all_inner_texts(), [])
 
     def ask(self, page, text=QUESTION):
         """Sends, waits for the end, returns the text of the answer."""

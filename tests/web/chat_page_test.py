@@ -15,14 +15,19 @@ class Chat(PageTest):
         page = self.open(SETTLED)
         said = self.ask(page)
         messages = [{"role": "user", "content": QUESTION}]
-        self.assertEqual(said, self.api_answer(messages))
-        self.assertRegex(page.locator(".numbers").last.inner_text(), r"tokens/s[^$]*\d+ tokens[^$]*after [\d.]+ s")
-        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": "And twice that?"}]
-        thinking = page.locator(".thinking .fold-body").all_text_contents()
-        if thinking[0]:
-            messages[1]["reasoning_content"] = thinking[0]
-        self.assertEqual(self.ask(page, "And twice that?"), self.api_answer(messages))
+        same = lambda a, b: self.assertEqual(a.split(), b.split())  # noqa: E731 (the page folds blanks)
+        same(said, self.api_answer(messages))
+        self.assertRegex(page.locator(".numbers").last.inner_text(), r"(?s)\d+ tokens.*after [\d.]+ s.*\d+ of \d+ prompt tokens")
+        asked = []
+        page.on("request", lambda request: asked.append(request.post_data) if request.method == "POST" else None)
+        again = self.ask(page, "And twice that?")
+        messages = json.loads(asked[0])["messages"]
+        self.assertEqual([m["role"] for m in messages], ["user", "assistant", "user"])
+        same(messages[1]["content"], said)
+        same(again, self.api_answer(messages))
         self.assertRegex(page.locator(".numbers").last.inner_text(), r"[1-9]\d* of \d+ prompt tokens reused")
+
+    grows = (20, 60)  # characters seen before it is stopped
 
     def endless(self, page):
         def without_an_end(route):
@@ -36,9 +41,9 @@ class Chat(PageTest):
         self.endless(page)
         for stop in (lambda: page.click("#send"), lambda: page.keyboard.press("Escape")):
             self.send(page)
-            for length in (20, 60):  # it grows while it is written
+            page.wait_for_selector("#send[aria-label='Stop']")
+            for length in self.grows:
                 self.until(page, f"document.querySelector('.answer.running:last-child .body').textContent.length > {length}")
-            self.assertEqual(page.get_attribute("#send", "aria-label"), "Stop")
             stop()
             page.wait_for_selector(".turn.answer:last-child:not(.running) .notice:has-text('Stopped.')")
             self.assertEqual(page.get_attribute("#send", "aria-label"), "Send")
@@ -73,7 +78,8 @@ class Chat(PageTest):
         page.press(".edit-field", "Enter")
         self.until(page, "document.querySelectorAll('.turn').length === 2")
         self.wait_for_answer(page)
-        self.assertEqual(self.answer(page), self.api_answer([{"role": "user", "content": "What is 257 + 1?"}]))
+        answer = self.api_answer([{"role": "user", "content": "What is 257 + 1?"}])
+        self.assertEqual(self.answer(page).split(), answer.split())
         page.locator(".turn.user [aria-label='Earlier alternative']").click()
         self.assertEqual(page.locator(".turn").count(), 4)
         self.assertEqual(page.locator(".turn.answer .prose").first.inner_text(), first)
@@ -106,25 +112,23 @@ class Chat(PageTest):
 
 class ChatOfGemma(Chat):
     model = "pocket-gemma"
+    arguments = ("--threads", "1")  # slow enough to be stopped
+    grows = (20,)  # of the canvas: no text is committed yet
 
     def endless(self, page):
-        # Noise never settles, so canvas follows canvas.
+        # Noise does not settle: each canvas takes the most steps it may.
         page.evaluate("localStorage['weir.settings'] = JSON.stringify({temperature: '100'})")
         page.reload()
         self.until(page, "document.querySelector('#model').textContent !== ''")
 
-    def test_a_canvas_settles_live_and_can_be_replayed(self):
-        page = self.open(SETTLED)
-        page.evaluate("""window.seen = new Set(); new MutationObserver(() => {
-          const field = document.querySelector(".answer.running .canvas-field");
-          if (field?.offsetParent) seen.add(field.innerText);
-        }).observe(document.body, {subtree: true, childList: true, characterData: true});""")
+    def test_how_a_canvas_settled_can_be_replayed(self):
+        page = self.open({"seed": "7"})
         said = self.ask(page)
-        self.assertGreater(page.evaluate("seen.size"), 0, "no canvas was seen while it settled")
+        self.assertRegex(page.locator(".numbers").last.inner_text(), r"[\d.]+ tokens/s")
         canvas = page.locator("details.canvas")
         self.assertIsNone(canvas.get_attribute("open"))
         canvas.locator("summary").click()
-        field, slider = canvas.locator(".canvas-field"), canvas.get_by_label("Step")
+        field, slider = canvas.locator(".canvas-field"), canvas.get_by_role("slider")
         steps = int(slider.get_attribute("max"))
         self.assertGreater(steps, 3)
         last = field.inner_text()

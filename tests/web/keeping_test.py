@@ -73,7 +73,7 @@ class Keeping(PageTest):
         page.wait_for_selector(".answer.running")
         page.fill("#draft", "the next thought")
         page.reload()
-        page.wait_for_selector(".notice:has-text('closed before the answer ended')")
+        page.wait_for_selector(".notice:has-text('its page was closed')")
         self.assertEqual(page.input_value("#draft"), "the next thought")
         self.assertEqual(page.locator(".turn.user .body").inner_text(), "half a thought")
 

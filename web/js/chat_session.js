@@ -72,9 +72,9 @@ export class ChatSession {
   reload(id) {
     if (this.running.has(id)) return;
     const stored = this.store.conversation(id);
-    if (stored) this.conversations.set(id, stored);
-    else this.conversations.delete(id);
-    if (this.open.id === id && stored) this.open = stored;
+    if (!stored) this.conversations.delete(id);
+    else if (this.open.id === id) this.conversations.set(id, this.open = {...stored, draft: this.open.draft});
+    else this.conversations.set(id, stored);
     this.views.changed();
   }
 

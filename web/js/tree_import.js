@@ -1,6 +1,8 @@
 // Conversations from a file or from storage: rebuilt from the fields that are known, so that nothing else gets in.
 import {newId} from "./tree.js";
 
+const kLongestCanvas = 4096;
+
 const kRoles = ["user", "assistant", "tool"];
 
 function text(value) {
@@ -24,7 +26,7 @@ function cleanUsage(usage) {
 
 function cleanTrace(trace) {
   if (!Array.isArray(trace?.words) || !Array.isArray(trace.steps)) return undefined;
-  const step = (given) => ({canvas: number(given.canvas) ?? 0, length: Math.min(number(given.length) ?? 0, 4096),
+  const step = (given) => ({canvas: number(given.canvas) ?? 0, length: Math.min(number(given.length) ?? 0, kLongestCanvas),
                             answer: number(given.answer) ?? 0, last: given.last === true,
                             seconds: number(given.seconds) ?? 0, rows: number(given.rows) ?? 0,
                             changes: Array.isArray(given.changes) ? given.changes.filter(Number.isInteger) : []});

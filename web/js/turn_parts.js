@@ -55,6 +55,8 @@ export function notice(kind, text, ...buttons) {
             el("p", {}, text), buttons.length > 0 ? el("div", {class: "buttons"}, buttons) : null);
 }
 
+const kShortest = 0.02;  // seconds: a shorter time says more about the browser than about the server
+
 // "212 tokens/s", "40 tokens", and the like.
 export function numbersOf(node, running) {
   const {reading} = node;
@@ -64,9 +66,8 @@ export function numbersOf(node, running) {
   const usage = node.usage;
   const time = node.trace ? node.seconds : node.seconds - node.firstSeconds;
   const tokens = node.trace ? usage?.completion : usage?.completion - 1;
-  if (usage && time > 0 && tokens > 0) parts.push(`${measured(tokens / time)} tokens/s`);
+  if (usage && time > kShortest && tokens > 0) parts.push(`${measured(tokens / time)} tokens/s`);
   if (usage) parts.push(`${counted(usage.completion)} tokens`);
-  if (node.trace) parts.push(`${node.trace.steps.length} steps`);
   if (node.firstSeconds !== undefined) parts.push(`first ${node.trace ? "step" : "token"} after ${measured(node.firstSeconds)} s`);
   if (usage) parts.push(`${counted(usage.cached)} of ${counted(usage.prompt)} prompt tokens reused`);
   return parts;

@@ -142,7 +142,7 @@ export class AnswerTurn extends Turn {
     if (node.warning) notices.push(notice("hint", node.warning));
     if (!running) {
       if (node.finish === "failed") notices.push(notice("error", node.error.message, again("Try again")));
-      if (node.finish === "interrupted") notices.push(notice("hint", "The page was closed before the answer ended.", again("Answer again")));
+      if (node.finish === "interrupted") notices.push(notice("hint", "Not ended: its page was closed, or another tab is still writing it.", again("Answer again")));
       if (node.finish === "stopped") notices.push(notice("hint", "Stopped."));
       if (node.finish === "length") notices.push(notice("hint", "Cut off: the limit of tokens was reached."));
       if (node.edited) notices.push(notice("hint", "Edited by you."));
