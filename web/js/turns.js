@@ -2,7 +2,8 @@
 import {CanvasView} from "./canvas_view.js";
 import {copyText, el, iconButton} from "./dom.js";
 import {MarkdownView} from "./markdown.js";
-import {Alternatives, Fold, ThinkingView, ToolCallView, editForm, grow, growingField, isPlainEnter, notice, numbersOf} from "./turn_parts.js";
+import {Alternatives, Fold, ThinkingView, ToolCallView, editForm, grow, growingField, isPlainEnter, notice,
+        numbersOf} from "./turn_parts.js";
 import {wholeCalls} from "./tree.js";
 
 // What every turn has: a body, numbers, alternatives and buttons.
