@@ -43,14 +43,13 @@ json entry_of(const Precision& precision) {
 
 // Null when nothing is quantised.
 json quantization_section(const Precision& base, const QuantizePlan& plan) {
-  const Precision defaults = base.plain() ? Precision{} : base;
-  json section = entry_of(defaults);
+  json section = entry_of(base);
   section["mode"] = "affine";
   bool any = false;
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.precision.plain()) continue;
     any = true;
-    if (!(tensor.precision == defaults)) section[tensor.name] = entry_of(tensor.precision);
+    if (!(tensor.precision == base)) section[tensor.name] = entry_of(tensor.precision);
   }
   return any ? section : json();
 }

@@ -57,11 +57,11 @@ bool is_one_of(const std::array<int, N>& known, const std::optional<int>& value)
 }
 
 Status check(const Precision& precision, std::string_view item) {
-  constexpr std::array kBits = {0, 2, 3, 4, 5, 6, 8};
+  constexpr std::array kBits = {2, 3, 4, 5, 6, 8};
   constexpr std::array kGroups = {32, 64, 128};
-  if (!is_one_of(kBits, precision.bits)) {
+  if (!precision.plain() && !is_one_of(kBits, precision.bits)) {
     return Error{Code::kInvalidArgument, fmt::format("{} bits were asked for{}", precision.bits, item),
-                 "2, 3, 4, 5, 6 or 8 bits, or bf16"};
+                 "2, 3, 4, 5, 6 or 8 bits; bf16 for a part"};
   }
   if (is_one_of(kGroups, precision.group)) return Ok{};
   return Error{Code::kInvalidArgument, fmt::format("groups of {} were asked for{}", precision.group, item),
@@ -82,12 +82,11 @@ Result<Precision> parse_precision(std::string_view text, int group, std::string_
 }  // namespace
 
 Result<QuantizeRecipe> QuantizeRecipe::make(ModelFamily family, Precision base, std::string_view departures) {
+  if (base.plain()) return Error{Code::kInvalidArgument, "0 bits were asked for", "2, 3, 4, 5, 6 or 8 bits"};
   WEIR_RETURN_IF_ERROR(check(base, ""));
   QuantizeRecipe recipe;
   recipe.base_ = base;
-  if (!base.plain()) {
-    for (const ModuleKind kind : eight_bit_parts(family)) recipe.parts_[kind] = {8, 64};
-  }
+  for (const ModuleKind kind : eight_bit_parts(family)) recipe.parts_[kind] = {8, 64};
   while (!departures.empty()) {
     const std::string_view item = departures.substr(0, departures.find(','));
     departures.remove_prefix(std::min(departures.size(), item.size() + 1));

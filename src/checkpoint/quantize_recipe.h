@@ -21,9 +21,10 @@ struct Precision {
 
 class QuantizeRecipe {
  public:
-  // `base` for all parts, except where MLX's converter of the family departs from it (routers have 8 bits;
-  // DiffusionGemma's embedding, attention and dense MLPs too), and then what `departures` says, such as
-  // "experts=2,attention=8:32,head=bf16": part=bits[:group]. Errors: kInvalidArgument, naming the item.
+  // `base`, not plain, for all parts, except where MLX's converter of the family departs from it (routers
+  // have 8 bits; DiffusionGemma's embedding, attention and dense MLPs too), and then what `departures` says,
+  // such as "experts=2,attention=8:32,head=bf16": part=bits[:group]. Errors: kInvalidArgument, naming the
+  // item.
   static Result<QuantizeRecipe> make(ModelFamily family, Precision base, std::string_view departures);
 
   const Precision& base() const { return base_; }

@@ -239,6 +239,7 @@ TEST(QuantizeRecipe, RefusesWhatItDoesNotKnow) {
     return QuantizeRecipe::make(ModelFamily::kQwen, base, text);
   };
   expect_error(make({7, 64}, ""), Code::kInvalidArgument, {"7 bits"});
+  expect_error(make({0, 64}, ""), Code::kInvalidArgument, {"0 bits"});
   expect_error(make({4, 48}, ""), Code::kInvalidArgument, {"groups of 48"});
   for (const char* text : {"experts", "expert=2", "experts=", "experts=two", "experts=2:", "experts=1",
                            "experts=0", "experts=4:16", "norms=4", "=4", "experts=2,,head=4", "experts=-2"}) {
