@@ -20,6 +20,7 @@
 #include "cli/options.h"
 #include "cli/quantity.h"
 #include "cli/verbs.h"
+#include "kernels/cuda/gpu_report.h"
 #include "models/kernel_use.h"
 
 namespace weir::cli {
@@ -109,6 +110,19 @@ Report model_json(const Engine& engine) {
            {{"temperature", s.temperature}, {"top_k", s.top_k}, {"top_p", s.top_p}, {"min_p", s.min_p}}}};
 }
 
+Report gpu_json(const GpuReport& gpu) {
+  Report steps = Report::array();
+  for (const StepKernels& k : gpu.kernels) {
+    steps.push_back({{"step", k.step}, {"few_rows", k.few}, {"many_rows", k.many}});
+  }
+  return {{"name", gpu.name},
+          {"multiprocessors", gpu.multiprocessors},
+          {"memory_bytes", gpu.memory_bytes},
+          {"free_bytes", gpu.free_bytes},
+          {"copied_gigabytes_per_second", gpu.copied_bytes_per_second * 1e-9},
+          {"steps", steps}};
+}
+
 std::string size_field(const Report& value) {
   return size_text(value.get<uint64_t>());
 }
@@ -127,8 +141,27 @@ std::string machine_text(const Report& machine) {
       read["passes"].get<int>(), size_field(read["buffer_bytes"]));
 }
 
+std::string gpu_text(const Report& gpu) {
+  return fmt::format(
+      "gpu         {}, {} multiprocessors, {} of {} free with the model loaded\n"
+      "gpu copies  {:.0f} GB/s, read and written\n",
+      gpu["name"].get<std::string>(), gpu["multiprocessors"].get<int>(), size_field(gpu["free_bytes"]),
+      size_field(gpu["memory_bytes"]), gpu["copied_gigabytes_per_second"].get<double>());
+}
+
+// By the rows of a pass: up to 8, or more.
+std::string gpu_steps_text(const Report& gpu) {
+  std::string out = "\nkernels of the GPU's steps, for up to 8 rows | for more\n";
+  for (const Report& step : gpu["steps"]) {
+    fmt::format_to(std::back_inserter(out), "  {:<22} {} | {}\n", step["step"].get<std::string>(),
+                   step["few_rows"].get<std::string>(), step["many_rows"].get<std::string>());
+  }
+  return out;
+}
+
 std::string text_of(const Report& r) {
   std::string out = machine_text(r["machine"]);
+  if (r.contains("gpu")) out += gpu_text(r["gpu"]);
   const Report& model = r["model"];
   fmt::format_to(
       std::back_inserter(out), "model       {}, {}, {} read per {}, context {}\n\ninstruction sets\n",
@@ -141,6 +174,7 @@ std::string text_of(const Report& r) {
   for (const Report& isa : r["instruction_sets"]) row(isa["name"], isa["why"]);
   out += "\nkernels\n";
   for (const Report& kernel : r["kernels"]) row(kernel["weights"], kernel["kernel"]);
+  if (r.contains("gpu")) out += gpu_steps_text(r["gpu"]);
   out += "\nsettings\n";
   for (const Report& setting : r["settings"]) {
     if (setting["from"] == "default" && setting["value"] == "") continue;
@@ -154,15 +188,18 @@ Result<int> doctor(const Options& options, const CLI::App& command) {
   WEIR_TRY(const Engine engine, load_engine(options.model, options.backend));
   WEIR_TRY(const Isa isa, options.backend.chosen_isa());
   WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(*engine.pool, kPasses));
-  const Report out{
-      {"version", WEIR_VERSION},
-      {"machine", machine_json(options.backend, bandwidth)},
-      {"model", model_json(engine)},
-      {"instruction_sets", instruction_sets_json(options.backend, isa)},
-      {"kernels", kernels_json(engine.generator->kernels())},
-      {"settings", settings_json(command)},
-      {"folders",
-       {{"pocket_models", pocket_folder()}, {"hub_cache", hub_cache()}, {"state", state_folder()}}}};
+  Report out{{"version", WEIR_VERSION},
+             {"machine", machine_json(options.backend, bandwidth)},
+             {"model", model_json(engine)},
+             {"instruction_sets", instruction_sets_json(options.backend, isa)},
+             {"kernels", kernels_json(engine.generator->kernels())},
+             {"settings", settings_json(command)},
+             {"folders",
+              {{"pocket_models", pocket_folder()}, {"hub_cache", hub_cache()}, {"state", state_folder()}}}};
+  if (options.backend.device == "cuda") {
+    WEIR_TRY(const GpuReport gpu, report_gpu(0));
+    out["gpu"] = gpu_json(gpu);
+  }
   return options.json ? print_json(out) : print_answer(text_of(out));
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/gpu_report.h"
+
 namespace weir::test {
 namespace {
 
@@ -23,6 +25,15 @@ TEST(CudaSteps, refuse_a_gpu_that_no_machine_has) {
     EXPECT_EQ(steps.error().code, Code::kDevice);
     EXPECT_FALSE(steps.error().message.empty());
   }
+}
+
+TEST(GpuReport, fails_as_the_steps_do) {
+  const auto steps = make_cuda_steps(0);
+  if (steps.ok()) GTEST_SKIP() << "this machine has a GPU";
+  const auto report = report_gpu(0);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::kDevice);
+  EXPECT_EQ(report.error().message, steps.error().message);
 }
 
 }  // namespace

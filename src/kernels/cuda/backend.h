@@ -72,6 +72,9 @@ class Backend final : public Steps {
     if (!failure_) failure_ = error;
   }
   Status take_failure();
+  // Counts packed weights; where the GPU is full, the error says how much it has taken.
+  template <class Packed>
+  Result<Packed> counted(Result<Packed> packed, uint64_t (*bytes)(const Packed&));
 
   std::string device_;
   LaunchQueue queue_;
@@ -84,6 +87,7 @@ class Backend final : public Steps {
   int64_t frequency_count_ = 0;
   const int32_t* settled_routing_ = nullptr;  // what experts_up has read, until it may have changed
   const TokenChooser* chooser_ = nullptr;     // whose rules scratch holds
+  uint64_t packed_bytes_ = 0;
   std::optional<Error> failure_;
 };
 

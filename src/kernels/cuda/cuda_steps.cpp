@@ -50,16 +50,33 @@ Status Backend::reserve(const Limits& limits) {
   return queue_.take_error();
 }
 
+template <class Packed>
+Result<Packed> Backend::counted(Result<Packed> packed, uint64_t (*bytes)(const Packed&)) {
+  if (packed.ok()) {
+    packed_bytes_ += bytes(*packed);
+  } else if (packed.error().code == Code::kOutOfMemory) {
+    return Error{Code::kOutOfMemory,
+                 packed.error().message + ", after " + size_text(packed_bytes_) + " of the model's weights",
+                 "a model of that size fits; close other programs on the GPU, or choose another GPU"};
+  }
+  return packed;
+}
+
 Result<std::unique_ptr<Linear>> Backend::pack(std::span<const Matrix> parts, Use) {
-  return pack_linear(queue_, staging_, parts);
+  return counted<std::unique_ptr<Linear>>(pack_linear(queue_, staging_, parts),
+                                          [](const auto& w) { return w->bytes(); });
 }
 
 Result<std::unique_ptr<Experts>> Backend::pack_experts(std::span<const ExpertSource> experts) {
-  return cuda::pack_experts(queue_, staging_, experts);
+  return counted<std::unique_ptr<Experts>>(cuda::pack_experts(queue_, staging_, experts), [](const auto& w) {
+    return static_cast<uint64_t>(w->count()) * (w->up_bytes(0) + w->down_bytes(0));
+  });
 }
 
 Result<std::unique_ptr<Embedding>> Backend::pack_embedding(const Matrix& matrix) {
-  return cuda::pack_embedding(queue_, matrix);
+  return counted<std::unique_ptr<Embedding>>(cuda::pack_embedding(queue_, matrix), [](const auto& w) {
+    return static_cast<uint64_t>(w->rows()) * w->row_bytes();
+  });
 }
 
 void Backend::begin(const Batch& batch) {

@@ -6,16 +6,17 @@
 namespace weir::cuda {
 namespace {
 
-std::string gigabytes(size_t bytes) {
-  const std::string tenths = std::to_string(bytes / 100'000'000 % 10);
-  return std::to_string(bytes / 1'000'000'000) + "." + tenths + " GB";
-}
-
 constexpr size_t aligned(size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
 }  // namespace
+
+std::string size_text(size_t bytes) {
+  if (bytes < 1'000'000'000) return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
+  const std::string tenths = std::to_string(bytes / 100'000'000 % 10);
+  return std::to_string(bytes / 1'000'000'000) + "." + tenths + " GB";
+}
 
 Result<Buffer> allocate_device(LaunchQueue& queue, size_t bytes) {
   void* data = nullptr;
@@ -26,8 +27,8 @@ Result<Buffer> allocate_device(LaunchQueue& queue, size_t bytes) {
     cudaMemGetInfo(&available, &total);
     return Error{
         Code::kOutOfMemory,
-        "the GPU has no room for " + gigabytes(asked) + ": " + gigabytes(available) + " of " +
-            gigabytes(total) + " are free",
+        "the GPU has no room for " + size_text(asked) + ": " + size_text(available) + " of " +
+            size_text(total) + " are free",
         "close other programs on the GPU, use a shorter context or a smaller prefill chunk, or choose "
         "another GPU"};
   }

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <string>
+
 #include "base/result.h"
 #include "checkpoint/matrix.h"
 #include "kernels/cuda/launch_queue.h"
@@ -10,6 +12,8 @@
 #include "kernels/memory.h"
 
 namespace weir::cuda {
+
+std::string size_text(size_t bytes);  // "19.5 GB", "3 MB"
 
 // Zeroed, on the queue's stream. Error: kOutOfMemory with what was asked for and what is free.
 Result<Buffer> allocate_device(LaunchQueue& queue, size_t bytes);

@@ -13,6 +13,7 @@ target_sources(weir_kernels PRIVATE
   cuda/device_memory.cpp
   cuda/experts_few.cu
   cuda/experts_group.cu
+  cuda/gpu_report.cpp
   cuda/launch_queue.cpp
   cuda/linear_few.cu
   cuda/linear_many.cu

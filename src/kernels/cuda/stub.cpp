@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda_steps.h"
+#include "kernels/cuda/gpu_report.h"
 
 namespace weir {
 namespace {
@@ -15,6 +16,10 @@ bool has_cuda() {
 }
 
 Result<std::unique_ptr<Steps>> make_cuda_steps(int) {
+  return not_built();
+}
+
+Result<GpuReport> report_gpu(int) {
   return not_built();
 }
 
