@@ -1,5 +1,6 @@
-// weir_device_bench [layers] [long context] [all|decode|once]: speed on synthetic weights of the true shapes.
-// `decode` leaves prefill out; with `once` each kind of pass runs once, for a profiler.
+// weir_device_bench [layers] [long context] [all|floor|decode|once]: speed on synthetic weights of the true
+// shapes. `floor` times launches alone; `decode` leaves prefill out; with `once` each kind of pass runs once,
+// for a profiler.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -221,7 +222,8 @@ int run(int64_t layers, int64_t long_context, const std::string& what) {
   }
   const double peak = copy_peak();
   std::printf("%s, copy peak %.0f GB/s (read and written)\n", (*steps)->name().c_str(), peak * 1e-9);
-  if (what == "all") print_launch_floor();
+  if (what == "all" || what == "floor") print_launch_floor();
+  if (what == "floor") return 0;
   double start = now();
   auto checkpoint = synthetic_checkpoint("synthetic:qwen3.6-35b-a3b,layers=" + std::to_string(layers));
   if (!checkpoint.ok()) return std::printf("%s\n", checkpoint.error().message.c_str()), 1;

@@ -112,6 +112,15 @@ void check_bad_logits(Report& report, Steps& cuda) {
 }  // namespace
 
 void check_choices(Report& report, Steps& cuda, const CheckOptions& options) {
+  const Limits limits{.rows = 1,
+                      .hidden = 64,
+                      .widest = 64,
+                      .vocabulary = 248320,
+                      .slots = 1,
+                      .experts = 1,
+                      .intermediate = 64};
+  if (const Status status = cuda.reserve(limits); !status.ok())
+    return report.fail("reserve", status.error().message);
   int compared = 0, differ = 0;
   for (const char* kind : {"normal", "peaked", "coarse", "flat", "masked"}) {
     for (const int64_t vocabulary : {int64_t{248320}, int64_t{1358}, int64_t{60}}) {

@@ -41,6 +41,14 @@ std::vector<OwnedMatrix> in_projection(Random& random, const ModelShape& s) {
   return parts;
 }
 
+// Opens a pass of `rows` rows, as in use.
+void begin(Steps& steps, int64_t rows) {
+  SequenceState state;
+  const std::vector<int32_t> tokens(static_cast<size_t>(rows));
+  const Segment segment{&state, 0, rows};
+  steps.begin({tokens, {&segment, 1}, {}});
+}
+
 void norm_project(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, uint64_t seed,
                   const std::string& name) {
   Random random(seed);
@@ -53,7 +61,9 @@ void norm_project(Report& report, Steps& cuda, const ModelShape& s, int64_t rows
       [&](const Side& side) -> Outcome {
         const auto w = std::move(*side.steps.pack(views(parts), Use::kProjection));
         const Guarded in = side.floats(rows, s.hidden, x), out = side.activations(rows, width);
-        side.steps.norm_project(out.rows(), in.rows(), side.vector(gain), 1e-6f, *w);
+        const Vector gains = side.vector(gain);
+        begin(side.steps, rows);
+        side.steps.norm_project(out.rows(), in.rows(), gains, 1e-6f, *w);
         return {out.get()};
       },
       std::array{width}, std::array{kLinearBound});
@@ -72,6 +82,7 @@ void project_add(Report& report, Steps& cuda, const ModelShape& s, int64_t rows,
       [&](const Side& side) -> Outcome {
         const auto w = std::move(*side.steps.pack(views(parts), Use::kProjection));
         const Guarded in = side.activations(rows, cols, mixed), out = side.floats(rows, s.hidden, x);
+        begin(side.steps, rows);
         side.steps.project_add(out.rows(), in.rows(), *w);
         return {out.get()};
       },
@@ -102,6 +113,7 @@ void norm_route(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, 
         const Routing routing{static_cast<int32_t*>(experts.rows().data), weights.rows().floats(), rows,
                               kSlots};
         const Vector gains = side.vector(gain);
+        begin(side.steps, rows);
         side.steps.norm_route(normed.rows(), routing, in.rows(), gains, 1e-6f, w);
         if (chosen.empty()) {
           const Guarded all = side.floats(rows, s.experts + 1);
@@ -177,9 +189,11 @@ void experts(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, uin
         const Routing routing{static_cast<int32_t*>(ids.rows().data), factor.rows().floats(), rows, kSlots};
         const Guarded in = side.activations(rows, s.hidden, normed),
                       up = side.activations(rows * kSlots, s.intermediate);
+        begin(side.steps, rows);
         side.steps.experts_up(up.rows(), in.rows(), routing, w);
         const Guarded down = side.activations(rows * kSlots, s.intermediate, down_in),
                       out = side.floats(rows, s.hidden, x);
+        begin(side.steps, rows);
         side.steps.experts_down_add(out.rows(), down.rows(), routing, w);
         return {up.get(), out.get()};
       },
@@ -208,9 +222,10 @@ void ends(Report& report, Steps& cuda, const ModelShape& s, int64_t rows, uint64
         const Segment segment{&state, 0, rows};
         const Batch batch{tokens, {&segment, 1}, wanted};
         const Guarded x = side.floats(rows, s.hidden), logits = side.floats(count, vocabulary);
+        const Vector gains = side.vector(gain);
         side.steps.begin(batch);
         side.steps.embed(x.rows(), batch, *embedding);
-        side.steps.norm_head(logits.rows(), x.rows(), side.vector(gain), 1e-6f, *head, batch);
+        side.steps.norm_head(logits.rows(), x.rows(), gains, 1e-6f, *head, batch);
         return {logits.get(), x.get()};
       },
       std::array{vocabulary, s.hidden}, std::array{kLinearBound, 1e-6});
