@@ -1,6 +1,7 @@
 // Word problems in the format of GSM8K: one JSON object a line, {"question": ..., "answer": "... #### 72"}.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
 #include "models/kv_pages.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace weir {
@@ -15,8 +16,13 @@ Status reserve_pages(Steps& steps, KvCache& cache, size_t page_bytes, int64_t be
     pages[p] = std::move(own);
   }
   while (pages.size() < count) {
-    WEIR_TRY(Buffer page, steps.allocate(page_bytes));
-    pages.push_back(std::move(page));
+    auto page = steps.allocate(page_bytes);
+    if (!page.ok()) {
+      const std::string fits = std::to_string(static_cast<int64_t>(pages.size()) * kKvPage);
+      return Error{page.error().code, page.error().message + "; " + fits + " tokens of this sequence fit",
+                   page.error().hint};
+    }
+    pages.push_back(std::move(*page));
   }
   return {};
 }
