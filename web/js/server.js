@@ -11,7 +11,7 @@ export class ServerError extends Error {
   }
 }
 
-export const kConnectionLost = "The connection to the server was lost.";
+const kConnectionLost = "The connection to the server was lost.";
 
 async function refusalOf(response) {
   const text = await response.text().catch(() => "");

@@ -7,7 +7,7 @@ const kNotForCanvas = ["top_p", "top_k", "min_p"];
 const kTexts = ["system", "tools"];
 const kThemes = ["", "light", "dark"];  // "": that of the system
 
-export const kNoSettings = {temperature: "", top_p: "", top_k: "", min_p: "", max_tokens: "", seed: "", system: "",
+const kNoSettings = {temperature: "", top_p: "", top_k: "", min_p: "", max_tokens: "", seed: "", system: "",
                             tools: "", think: "", theme: ""};
 
 // Settings from storage, with nothing but the known fields.
@@ -30,7 +30,7 @@ export function nextTheme(theme) {
 }
 
 // An empty list of definitions, or those of the text. Throws an Error with a sentence.
-export function toolsOf(text) {
+function toolsOf(text) {
   if (text.trim() === "") return [];
   let tools;
   try {
