@@ -20,6 +20,7 @@ GenerationRequest request_of(const Engine& engine, const TurnOptions& options, s
   request.end_tokens = engine.defaults.end_tokens;
   request.stop_strings = options.stop;
   request.sequence = options.sequence;
+  request.draft = options.draft;
   request.denoising = options.denoising;
   return request;
 }
@@ -44,6 +45,13 @@ Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& fl
                  "it belongs to DiffusionGemma, such as -m pocket-gemma"};
   }
   return turn;
+}
+
+Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn) {
+  turn.draft = draft;
+  if (draft == Draft::kOff || !engine.generator->is_diffusion()) return Ok{};
+  return Error{Code::kInvalidArgument, "--draft has no meaning for a diffusion model",
+               "it makes many tokens in a pass already"};
 }
 
 Result<std::optional<CanvasTrace>> open_trace(const std::string& path, const Engine& engine) {

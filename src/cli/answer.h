@@ -16,6 +16,7 @@
 #include "cli/denoising_options.h"
 #include "cli/engine.h"
 #include "cli/options.h"
+#include "generate/draft.h"
 #include "generate/generation.h"
 #include "generate/sampling.h"
 
@@ -26,6 +27,7 @@ struct TurnOptions {
   std::vector<std::string> stop;
   int64_t max_tokens = 0;  // 0: until the context is full
   bool think = true;
+  Draft draft = Draft::kOff;
   uint32_t sequence = 0;               // tells apart answers drawn with one seed
   std::optional<Denoising> denoising;  // set for a diffusion model
 };
@@ -34,6 +36,9 @@ struct TurnOptions {
 // flag that means nothing to the model.
 Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& flags,
                                  const DenoisingOptions& denoising, std::optional<bool> think);
+
+// Has the turn draft. Error: kInvalidArgument for a diffusion model, which has no use for it.
+Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {

@@ -96,12 +96,15 @@ Status check_end_tokens(const GenerationDefaults& defaults, const Tokenizer& tok
 }
 
 Result<std::unique_ptr<Generator>> load_generator(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                                  const BackendOptions& backend, int64_t parallel) {
+                                                  const BackendOptions& backend,
+                                                  const EngineOptions& options) {
   if (diffusion_gemma::is_diffusion_gemma(checkpoint)) {
-    WEIR_TRY(auto model, load_diffusion_gemma(std::move(checkpoint), std::move(steps), backend, parallel));
+    WEIR_TRY(auto model,
+             load_diffusion_gemma(std::move(checkpoint), std::move(steps), backend, options.parallel));
     return make_generator(std::move(model));
   }
-  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend, parallel));
+  const int64_t rows = options.draft == Draft::kOff ? 1 : 1 + kMostDrafts;  // with logits, of each answer
+  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend, options.parallel * rows));
   return make_generator(std::move(model));
 }
 
@@ -112,6 +115,10 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   if (model.model.starts_with(kSyntheticPrefix)) {
     return Error{Code::kUnsupported, "a synthetic model has no tokenizer and nothing to say",
                  "synthetic models are for weir inspect and weir bench"};
+  }
+  if (options.draft != Draft::kOff && backend.device == "cuda") {
+    return Error{Code::kUnsupported, "--draft does not work with --device cuda, which chooses tokens itself",
+                 "drafts are checked on the CPU"};
   }
   auto pool = std::make_unique<ThreadPool>(backend.chosen_threads());
   WEIR_TRY(std::unique_ptr<Steps> steps, make_steps(backend, *pool));
@@ -129,8 +136,7 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   const uint64_t bytes = checkpoint.total_bytes();
   const bool diffusion = diffusion_gemma::is_diffusion_gemma(checkpoint);
   const ChatLayout layout = diffusion ? ChatLayout::kGemma : ChatLayout::kQwen;
-  WEIR_TRY(auto generator,
-           load_generator(std::move(checkpoint), std::move(steps), backend, options.parallel));
+  WEIR_TRY(auto generator, load_generator(std::move(checkpoint), std::move(steps), backend, options));
   WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, layout, generator->vocabulary(), folder));
   return Engine{std::move(folder),
                 bytes,

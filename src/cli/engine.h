@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/options.h"
 #include "generate/defaults.h"
+#include "generate/draft.h"
 #include "generate/generator.h"
 #include "kernels/observe/timed_steps.h"
 #include "kernels/steps.h"
@@ -33,7 +34,8 @@ struct Engine {
 
 struct EngineOptions {
   int64_t parallel = 1;  // answers that will be generated together
-  bool timed = false;    // measure each step; passes take longer
+  Draft draft = Draft::kOff;
+  bool timed = false;  // measure each step; passes take longer
 };
 
 // The backend that the flags ask for. The pool must outlive the steps.

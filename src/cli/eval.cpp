@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/answer.h"
+#include "cli/draft_option.h"
 #include "cli/eval_log.h"
 #include "cli/exit_code.h"
 #include "cli/gsm8k.h"
@@ -42,6 +43,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
+  Draft draft = Draft::kOff;
   std::optional<bool> think;
   bool json = false;
 };
@@ -200,13 +202,15 @@ class Evaluation {
     writers_.interrupted = &interrupt.interrupted();
     while (true) {
       WEIR_RETURN_IF_ERROR(fill());
-      if (active_.empty()) return true;
+      if (active_.empty()) break;
       std::vector<Generation*> generations;
       for (const Active& a : active_) generations.push_back(&a.turn->generation());
       WEIR_RETURN_IF_ERROR(engine_.generator->step(generations));
       if (interrupt.interrupted()) return false;
       WEIR_RETURN_IF_ERROR(collect());
     }
+    if (drafted_ > 0) tell(fmt::format("{} tokens were drafted, {} of them taken\n", drafted_, taken_));
+    return true;
   }
 
  private:
@@ -239,7 +243,10 @@ class Evaluation {
         ++a;
         continue;
       }
-      WEIR_RETURN_IF_ERROR(log_.add(result_of(a->index, problem(a->index), a->turn->finish())));
+      const Answer given = a->turn->finish();
+      drafted_ += given.statistics.drafted_tokens;
+      taken_ += given.statistics.accepted_tokens;
+      WEIR_RETURN_IF_ERROR(log_.add(result_of(a->index, problem(a->index), given)));
       a = active_.erase(a);
       show_progress(log_, count_);
     }
@@ -254,15 +261,18 @@ class Evaluation {
   int64_t count_;
   TurnWriters writers_;
   int64_t next_ = 0;
+  int64_t drafted_ = 0, taken_ = 0;
   std::vector<Active> active_;
 };
 
 Result<int> eval(const Options& options) {
   WEIR_TRY(const ProblemSet set, read_problems(options.file));
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.parallel}));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend,
+                                      {.parallel = options.parallel, .draft = options.draft}));
   const auto all = static_cast<int64_t>(set.problems.size());
   const int64_t count = options.limit > 0 ? std::min(options.limit, all) : all;
   WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
+  WEIR_RETURN_IF_ERROR(use_draft(engine, options.draft, turn));
   if (!options.sampling.seed) turn.sampling.seed = 0;  // an evaluation can be repeated and resumed
   if (turn.max_tokens == 0) turn.max_tokens = kDefaultMaxTokens;
 
@@ -290,6 +300,7 @@ Verb add_eval(CLI::App& app) {
   add_count(*command, "--parallel", options->parallel, 1,
             "Answer N problems together; the answers are the same", kMostParallel);
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
+  add_draft(*command, options->draft);
   add_think(*command, options->think, "Let the model think first, or not");
   command->add_flag("--json", options->json, "Report as one JSON object");
   options->model.add(*command);

@@ -52,7 +52,7 @@ Result<Problem> read_problem(std::string_view line) {
   if (!question || !answer) return Error{Code::kCorrupt, "expected text in \"question\" and \"answer\"", ""};
   const auto expected = answer->find("####") == std::string::npos ? std::nullopt : final_number(*answer);
   if (!expected) return Error{Code::kCorrupt, "\"answer\" does not end with \"#### NUMBER\"", ""};
-  return Problem{*question, *expected};
+  return Problem{*question, *expected, *answer};
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace weir::cli {
 struct Problem {
   std::string question;
   std::string expected;  // the number behind ####, as normal_number writes it
+  std::string answer;    // as the file has it
 };
 
 struct ProblemSet {

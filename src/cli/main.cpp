@@ -127,9 +127,10 @@ int main_of_weir(int argc, char** argv) {
   app.allow_extras();
   app.require_subcommand(0, 1);  // a later word that is also a verb's name is text
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  const std::vector<Verb> verbs = {add_run(app),     add_chat(app),     add_serve(app),
-                                   add_inspect(app), add_tokenize(app), add_doctor(app),
-                                   add_eval(app),    add_bench(app),    add_synthesize(app)};
+  const std::vector<Verb> verbs = {add_run(app),      add_chat(app),      add_serve(app),
+                                   add_inspect(app),  add_tokenize(app),  add_doctor(app),
+                                   add_eval(app),     add_bench(app),     add_synthesize(app),
+                                   add_quantize(app), add_perplexity(app)};
   app.footer(kFooter);  // after the verbs, which would inherit it
   // With a callback of its own, a verb reads the variables of its flags only when it is the one that runs.
   for (const Verb& verb : verbs) verb.command->parse_complete_callback([] {});

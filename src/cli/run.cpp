@@ -8,6 +8,7 @@
 
 #include "cli/answer.h"
 #include "cli/bandwidth.h"
+#include "cli/draft_option.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/json_report.h"
@@ -28,6 +29,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
+  Draft draft = Draft::kOff;
   std::optional<bool> think;
   bool json = false;
   bool stats = false;
@@ -41,6 +43,8 @@ Report answer_json(const Answer& answer, const TurnOptions& turn, const Speed& s
           {"seed", turn.sampling.seed},
           {"prompt_tokens", answer.statistics.prompt_tokens},
           {"generated_tokens", answer.statistics.generated_tokens},
+          {"drafted_tokens", answer.statistics.drafted_tokens},
+          {"accepted_tokens", answer.statistics.accepted_tokens},
           {"denoising_passes", answer.statistics.denoising_passes},
           {"canvases", answer.statistics.canvases},
           {"canvas_rows", answer.statistics.canvas_rows},
@@ -53,8 +57,10 @@ Result<int> run(const Options& options) {
     return Error{Code::kInvalidArgument, "the prompt is empty",
                  "put the question behind `weir run`, or - to read it from stdin"};
   }
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.timed = !options.trace.empty()}));
-  WEIR_TRY(const TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend,
+                                      {.draft = options.draft, .timed = !options.trace.empty()}));
+  WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
+  WEIR_RETURN_IF_ERROR(use_draft(engine, options.draft, turn));
 
   const InterruptScope interrupt;
   WEIR_TRY(std::optional<CanvasTrace> trace, open_trace(options.trace, engine));
@@ -85,6 +91,7 @@ Verb add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Answer one prompt");
   command->add_option("PROMPT", options->prompt, "The question; - reads it from stdin")->type_name("");
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
+  add_draft(*command, options->draft);
   add_think(*command, options->think, "Let the model think first, on stderr, or not");
   command->add_flag("--json", options->json, "One JSON object instead of streamed text");
   command->add_flag("--stats", options->stats,

@@ -23,6 +23,8 @@ Verb add_tokenize(CLI::App& app);
 Verb add_doctor(CLI::App& app);
 Verb add_eval(CLI::App& app);
 Verb add_bench(CLI::App& app);
+Verb add_quantize(CLI::App& app);
+Verb add_perplexity(CLI::App& app);
 Verb add_synthesize(CLI::App& app);
 
 }  // namespace weir::cli
