@@ -21,10 +21,10 @@ Result<Prompt> render_prompt(ChatLayout layout, const Conversation& conversation
 
 // Qwen's prompt opens the thinking; Gemma opens it itself.
 std::unique_ptr<OutputParser> make_output_parser(ChatLayout layout, bool enable_thinking,
-                                                 std::vector<Tool> tools) {
+                                                 std::vector<Tool> tools, bool formed) {
   if (layout == ChatLayout::kGemma) return std::make_unique<GemmaOutputParser>(std::move(tools));
   return std::make_unique<QwenOutputParser>(
-      QwenOutputOptions{.thinking_open = enable_thinking, .tools = std::move(tools)});
+      QwenOutputOptions{.thinking_open = enable_thinking, .tools = std::move(tools), .formed = formed});
 }
 
 }  // namespace weir

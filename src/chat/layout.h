@@ -25,8 +25,9 @@ Result<Prompt> render_prompt(ChatLayout layout, const Conversation& conversation
                              const PromptOptions& options);
 
 // A parser of what the model writes after a prompt that was rendered with `enable_thinking`. `tools` are
-// those of the conversation: their schemas type the arguments of calls.
+// those of the conversation: their schemas type the arguments of calls. `formed` says that the content is
+// JSON that a grammar enforced.
 std::unique_ptr<OutputParser> make_output_parser(ChatLayout layout, bool enable_thinking,
-                                                 std::vector<Tool> tools);
+                                                 std::vector<Tool> tools, bool formed = false);
 
 }  // namespace weir

@@ -67,18 +67,34 @@ bool QwenOutputParser::step_text(std::vector<OutputEvent>& out) {
     }
     if (kThink.starts_with(in_.rest())) return false;
   }
+  if (formed_ && !text_.thinking()) return step_formed(out);
   const std::span<const Tag> tags = text_.thinking() ? std::span<const Tag>(kThinkingTags) : kContentTags;
   const TagMatch match = find_tag(in_.rest(), tags, true);
   text_.add(in_.take(match.before), out);
   if (match.tag == nullptr) return false;
-  const std::string_view tag = in_.take(match.tag->text.size());
-  if (tag == kCall) {
-    call_.begin(tag, text_.thinking());
-    in_call_ = true;
+  if (match.tag->text == kCall) {
+    begin_call();
   } else {
+    in_.take(match.tag->text.size());
     text_.start(false);
   }
   return true;
+}
+
+// A call may stand in place of the content, but not within.
+bool QwenOutputParser::step_formed(std::vector<OutputEvent>& out) {
+  if (text_.fresh() && in_.rest().starts_with(kCall)) {
+    begin_call();
+    return true;
+  }
+  const bool undecided = text_.fresh() && kCall.starts_with(in_.rest());
+  if (!undecided) text_.add(in_.take(in_.rest().size()), out);
+  return false;
+}
+
+void QwenOutputParser::begin_call() {
+  call_.begin(in_.take(kCall.size()), text_.thinking());
+  in_call_ = true;
 }
 
 }  // namespace weir

@@ -18,6 +18,7 @@ namespace weir {
 struct QwenOutputOptions {
   bool thinking_open = true;  // the prompt ended inside <think>, as it does unless thinking is off
   std::vector<Tool> tools;    // their schemas type the arguments of calls
+  bool formed = false;        // content is JSON that was enforced: tags in it are part of its strings
 };
 
 // The text must hold the markers that are not special tokens (<think>, </think>, <tool_call>, </tool_call>)
@@ -31,7 +32,7 @@ struct QwenOutputOptions {
 class QwenOutputParser final : public OutputParser {
  public:
   explicit QwenOutputParser(QwenOutputOptions options)
-      : call_(std::move(options.tools)), text_(options.thinking_open) {}
+      : call_(std::move(options.tools)), formed_(options.formed), text_(options.thinking_open) {}
 
   std::vector<OutputEvent> feed(std::string_view text) override;
 
@@ -42,10 +43,13 @@ class QwenOutputParser final : public OutputParser {
   bool step(std::vector<OutputEvent>& out);
   bool step_call(std::vector<OutputEvent>& out);
   bool step_text(std::vector<OutputEvent>& out);
+  bool step_formed(std::vector<OutputEvent>& out);
+  void begin_call();
 
   TextBuffer in_;
   QwenCallParser call_;
   bool in_call_ = false;
+  bool formed_;
   TextSections text_;  // parted by <think>, </think> and calls
 };
 

@@ -1,12 +1,16 @@
 #include "chat/tool_schema.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "chat/python_strip.h"
+#include "grammar/schema_parts.h"
 
 namespace weir {
 namespace {
+
+constexpr int kMostReferences = 64;  // that are followed for one argument
 
 const Json* member(const Json* object, std::string_view name) {
   if (object == nullptr || !object->is_object()) return nullptr;
@@ -32,8 +36,23 @@ void admit_type_of(const Json& value, ArgumentTypes& types) {
   if (value.is_structured()) types.structured = true;
 }
 
-// Recursion is bounded by the nesting of the definition, see kMaxJsonDepth.
-void admit_schema(const Json& schema, ArgumentTypes& types) {
+// For schemas that name no type: what their other keywords speak of.
+void admit_implied(const Json& schema, ArgumentTypes& types) {
+  const auto has = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* n) { return member(&schema, n) != nullptr; });
+  };
+  if (has({"properties", "required", "additionalProperties", "items", "prefixItems", "minItems",
+           "maxItems"})) {
+    types.structured = true;
+  }
+  if (has({"minLength", "maxLength", "pattern", "format"})) types.text = true;
+  if (has({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})) types.number = true;
+}
+
+// References point into `root`; so many more are followed. Recursion is bounded by them and by the nesting of
+// the definition, see kMaxJsonDepth.
+void admit_schema(const Json& schema, const Json& root, int& references, ArgumentTypes& types) {
   if (const Json* type = member(&schema, "type")) {
     if (type->is_array()) {
       for (const Json& name : *type) admit_named(name, types);
@@ -44,11 +63,18 @@ void admit_schema(const Json& schema, ArgumentTypes& types) {
     for (const Json& value : *values) admit_type_of(value, types);
   } else if (const Json* value = member(&schema, "const")) {
     admit_type_of(*value, types);
+  } else {
+    admit_implied(schema, types);
   }
-  for (const char* name : {"anyOf", "oneOf"}) {
+  const Json* reference = member(&schema, "$ref");
+  if (reference != nullptr && reference->is_string() && references-- > 0) {
+    const Json* target = grammar::find_definition(root, reference->get_ref<const std::string&>());
+    if (target != nullptr) admit_schema(*target, root, references, types);
+  }
+  for (const char* name : {"anyOf", "oneOf", "allOf"}) {
     const Json* choices = member(&schema, name);
     if (choices == nullptr || !choices->is_array()) continue;
-    for (const Json& choice : *choices) admit_schema(choice, types);
+    for (const Json& choice : *choices) admit_schema(choice, root, references, types);
   }
   if (const Json* nullable = member(&schema, "nullable"); nullable != nullptr && *nullable == true)
     types.null = true;
@@ -68,7 +94,10 @@ ArgumentTypes argument_types(const std::vector<Tool>& tools, std::string_view to
   const auto found = std::find_if(tools.begin(), tools.end(), [&](const Tool& t) { return t.name == tool; });
   if (found == tools.end()) return types;
   const Json* parameters = member(member(&found->definition, "function"), "parameters");
-  if (const Json* schema = member(member(parameters, "properties"), parameter)) admit_schema(*schema, types);
+  if (const Json* schema = member(member(parameters, "properties"), parameter)) {
+    int references = kMostReferences;
+    admit_schema(*schema, *parameters, references, types);
+  }
   return types;
 }
 

@@ -20,8 +20,8 @@ struct ArgumentTypes {
   bool known() const { return text || null || integer || number || boolean || structured; }
 };
 
-// Reads type (one or a list), enum, const, anyOf, oneOf and nullable. Nothing is admitted by a schema that is
-// missing or malformed.
+// Reads type (one or a list) and, without one, what other keywords imply; enum, const, anyOf, oneOf, allOf,
+// $ref and nullable. Nothing is admitted by a schema that is missing, says nothing or is malformed.
 ArgumentTypes argument_types(const std::vector<Tool>& tools, std::string_view tool,
                              std::string_view parameter);
 

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
     WEIR_TRY(sequence.state, model.new_sequence());
   }
   std::unique_ptr<TokenChooser> chooser;
-  if (!request.top_logprobs) {
+  if (!request.top_logprobs && !request.grammar) {
     const ChoiceRules rules =
         choice_rules(request.sampling, vocabulary_of(model, tokenizer), request.sequence);
     WEIR_TRY(chooser, model.steps().make_chooser(rules, request.prompt));
@@ -66,6 +66,7 @@ AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tok
       tokens_(std::move(request_.prompt)),
       state_(std::move(state)),
       sampler_(request_.sampling, vocabulary_of(model, tokenizer)),
+      guide_(tokenizer, request_.grammar, request_.thinking, request_.end_tokens),
       chooser_(std::move(chooser)),
       answer_text_(tokenizer, SpecialTokens::kSkip, request_.stop_strings, callbacks_.piece),
       started_(Clock::now()) {
@@ -213,7 +214,9 @@ void AutoregressiveGeneration::take_rows(std::span<const float> logits, int64_t 
     guessed = sampled.ok() && right < draft_.size() && (*sampled)->token == draft_[right];
     seconds += Seconds(Clock::now() - begin).count();
     spent += seconds;
+    const size_t size = tokens_.size();
     take(std::move(sampled), std::exchange(seconds, 0));
+    guessed = guessed && tokens_.size() <= size + 1;  // no more was forced
     if (guessed) ++state_.position;
   }
   if (error_) return;
@@ -267,6 +270,7 @@ Result<std::optional<Sampled>> AutoregressiveGeneration::choose(std::span<const 
   Draw draw;
   draw.sequence = request_.sequence;
   draw.step = static_cast<uint32_t>(tokens_.size());
+  draw.allowed = guide_.allowed(sampler_.vocabulary());
   draw.top_logprobs = request_.top_logprobs;
   WEIR_TRY(Sampled sampled, sampler_.sample(logits.first(static_cast<size_t>(sampler_.vocabulary())), draw));
   return std::optional(std::move(sampled));
@@ -304,6 +308,7 @@ void AutoregressiveGeneration::accept(const Sampled& sampled) {
   }
   tokens_.push_back(sampled.token);
   sampler_.add_generated(sampled.token);
+  guide_.accept(sampled.token);
   std::string text = answer_text_.push(sampled.token);
   const auto generated = static_cast<int64_t>(tokens_.size() - prompt_tokens_);
   if (answer_text_.stopped()) {
@@ -315,6 +320,13 @@ void AutoregressiveGeneration::accept(const Sampled& sampled) {
   }
   if (finished()) text += flush();
   answer_text_.report({sampled.token, text, sampled.logprobs ? &*sampled.logprobs : nullptr});
+  // The next pass feeds what must follow. A chooser would not know of it, so the host chooses from there on.
+  for (const int32_t token : guide_.take_forced()) {
+    if (finished()) break;
+    chooser_.reset();
+    ++statistics_.generated_tokens;
+    accept({token, std::nullopt});
+  }
 }
 
 // Ends the answer between two of its tokens.

@@ -14,6 +14,7 @@
 #include "generate/answer_text.h"
 #include "generate/draft.h"
 #include "generate/generation.h"
+#include "generate/guide.h"
 #include "generate/request.h"
 #include "generate/sampler.h"
 #include "kernels/state.h"
@@ -95,6 +96,7 @@ class AutoregressiveGeneration final : public Generation {
   std::vector<int32_t> tokens_;  // prompt and answer
   SequenceState state_;          // after the first state_.position tokens
   Sampler sampler_;
+  Guide guide_;
   // Set when the backend chooses. A token then passes through the model before the host has seen it, so that
   // the device need not wait for the host; the end token may have passed through too.
   std::unique_ptr<TokenChooser> chooser_;

@@ -25,6 +25,8 @@ Status refuse_unsupported(const GenerationRequest& request) {
   const std::string hint = "leave it out; the denoising schedule decides how a canvas is sampled";
   if (request.top_logprobs) return invalid("logprobs are not available from a diffusion model", hint);
   if (has_penalties(s)) return invalid("penalties are not available from a diffusion model", hint);
+  if (request.grammar) return invalid("a grammar cannot be enforced on a diffusion model", "");
+  if (request.thinking) return invalid("the thinking of a diffusion model cannot be limited", "");
   if (!s.logit_bias.empty()) return invalid("logit_bias is not available from a diffusion model", hint);
   if (s.top_k > 0 || s.top_p < 1 || s.min_p > 0) {
     return invalid("top_k, top_p and min_p are not available from a diffusion model", hint);

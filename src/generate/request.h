@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/result.h"
 #include "generate/denoising.h"
 #include "generate/draft.h"
+#include "generate/guide.h"
 #include "generate/sampling.h"
 
 namespace weir {
@@ -22,7 +24,11 @@ struct GenerationRequest {
   std::vector<int32_t> end_tokens;
   std::vector<std::string> stop_strings;
 
-  std::optional<Denoising> denoising;  // block diffusion only; unset: the reference's settings
+  // Autoregressive models only: the answer, thinking included, is a text of this grammar unless it is cut
+  // off.
+  std::shared_ptr<const grammar::TokenGrammar> grammar;
+  std::optional<ThinkingLimit> thinking;  // of an answer that begins with thinking; so are they
+  std::optional<Denoising> denoising;     // block diffusion only; unset: the reference's settings
   // How further tokens are guessed, for one pass to check; the answer is the same. Only where the host
   // chooses the tokens and the model is autoregressive, and as far as the model gives logits of several rows.
   Draft draft = Draft::kOff;

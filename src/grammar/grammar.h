@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ class GrammarBuilder {
   int32_t repeat(int32_t body, int64_t least, int64_t most);  // most: or kUnbounded
   int marker(const std::string& spelling);                    // its index; at most kMostMarkers
 
+  // The rule that is known by this key to all who build this grammar; -1 until somebody sets it.
+  int32_t& shared(const std::string& key) { return shared_.emplace(key, -1).first->second; }
+
   Work& work() { return work_; }
 
   // Errors: kInvalidArgument when nothing can match, when the work is exhausted, or when a rule calls itself
@@ -61,6 +65,7 @@ class GrammarBuilder {
  private:
   Work& work_;
   Grammar grammar_;
+  std::map<std::string, int32_t> shared_;
 };
 
 // Facts about a state, which of a repetition is how often the body has been matched.

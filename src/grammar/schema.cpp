@@ -71,7 +71,11 @@ bool says_nothing(const Json& schema) {
 
 SchemaCompiler::SchemaCompiler(GrammarBuilder& builder, const Json& root, std::string name,
                                SchemaOptions options)
-    : builder_(builder), root_(root), name_(std::move(name)), options_(std::move(options)) {}
+    : builder_(builder),
+      root_(root),
+      name_(std::move(name)),
+      options_(std::move(options)),
+      words_(fmt::format(" {}", fmt::join(options_.avoided, " "))) {}
 
 Result<int32_t> SchemaCompiler::root_rule() {
   WEIR_TRY(const int32_t rule, json_rule(root_, name_));
@@ -356,26 +360,23 @@ Result<TextShape> SchemaCompiler::text_shape(const Json& schema, Form form, cons
 
 Status SchemaCompiler::add_string(const Json& schema, Form form, Place place, const std::string& where) {
   WEIR_TRY(const TextShape shape, text_shape(schema, form, where));
-  if (form == Form::kRawText) {
-    WEIR_TRY(const Automaton text, text_automaton(shape, builder_.work()));
-    place.nfa.link(place.nfa.insert(place.from, text), place.to);
-    return Ok{};
-  }
   WEIR_TRY(const int32_t rule, string_rule(shape));
   place.nfa.link(place.nfa.call(place.from, rule), place.to);
   return Ok{};
 }
 
-// A JSON string with its quotes. Where there is but a length, its characters are a repetition: that costs
-// nothing for each of them.
+// A raw text, or a JSON string with its quotes. Where there is but a length, its characters are a repetition:
+// that costs nothing for each of them.
 Result<int32_t> SchemaCompiler::string_rule(const TextShape& shape) {
-  const std::string key = fmt::format("{} {} {}", shape.least, shape.most, fmt::join(shape.patterns, "\n"));
-  const auto found = strings_.find(key);
-  if (found != strings_.end()) return found->second;
+  const bool raw = shape.spelling == Spelling::kRaw;
+  const std::string key = fmt::format("{} {} {} {}", raw ? "text" : "string", shape.least, shape.most,
+                                      fmt::join(shape.patterns, "\n"));
+  int32_t& known = builder_.shared(key + words_);
+  if (known >= 0) return known;
   Nfa nfa(builder_.work());
-  int32_t at = nfa.literal(Nfa::kStart, "\"");
+  int32_t at = nfa.literal(Nfa::kStart, raw ? "" : "\"");
   const bool counted = shape.least > 0 || shape.most != kUnbounded;
-  if (counted && shape.patterns.empty() && shape.avoided.empty()) {
+  if (!raw && counted && shape.patterns.empty() && shape.avoided.empty()) {
     Nfa character(builder_.work());
     const int32_t accept = add_json_character(character, Nfa::kStart);
     at = nfa.call(at, builder_.repeat(builder_.add(character.determinize(accept)), shape.least, shape.most));
@@ -383,8 +384,8 @@ Result<int32_t> SchemaCompiler::string_rule(const TextShape& shape) {
     WEIR_TRY(const Automaton text, text_automaton(shape, builder_.work()));
     at = nfa.insert(at, text);
   }
-  at = nfa.literal(at, "\"");
-  return strings_[key] = builder_.add(nfa.determinize(at));
+  at = nfa.literal(at, raw ? "" : "\"");
+  return known = builder_.add(nfa.determinize(at));
 }
 
 Status SchemaCompiler::add_number(const Json& schema, bool whole, Place place, const std::string& where) {
@@ -416,16 +417,16 @@ Status SchemaCompiler::add_number(const Json& schema, bool whole, Place place, c
       WEIR_RETURN_IF_ERROR(cannot(where, fmt::format("format {} is not supported", format->dump())));
     }
   }
-  auto found = numbers_.find(key);
-  if (found == numbers_.end()) {
+  int32_t& known = builder_.shared(key);
+  if (known < 0) {
     auto automaton = number_automaton(range, builder_.work());
     if (!automaton.ok()) {
       WEIR_RETURN_IF_ERROR(cannot(where, automaton.error().message));
       automaton = number_automaton({whole, {}, {}}, builder_.work());
     }
-    found = numbers_.emplace(key, builder_.add(*std::move(automaton))).first;
+    known = builder_.add(*std::move(automaton));
   }
-  place.nfa.link(place.nfa.call(place.from, found->second), place.to);
+  place.nfa.link(place.nfa.call(place.from, known), place.to);
   return Ok{};
 }
 
@@ -563,7 +564,8 @@ Result<int32_t> SchemaCompiler::further_members(const std::vector<Member>& liste
 }
 
 int32_t SchemaCompiler::space() {
-  if (space_ >= 0) return space_;
+  int32_t& known = builder_.shared("space");
+  if (known >= 0) return known;
   Nfa nfa(builder_.work());
   const int32_t accept = nfa.range(Nfa::kStart, ' ', ' ');
   nfa.link(Nfa::kStart, accept);
@@ -575,24 +577,26 @@ int32_t SchemaCompiler::space() {
     at = next;
   }
   nfa.link(at, accept);
-  return space_ = builder_.add(nfa.determinize(accept));
+  return known = builder_.add(nfa.determinize(accept));
 }
 
 int32_t SchemaCompiler::any_value() {
-  if (any_value_ >= 0) return any_value_;
-  any_value_ = builder_.declare();
+  int32_t& known = builder_.shared("any value" + words_);
+  if (known >= 0) return known;
+  known = builder_.declare();
   const Json every = {{"type", {"object", "array", "string", "number", "boolean", "null"}}};
   Nfa nfa(builder_.work());
   const int32_t accept = nfa.add();
   // Nothing in it can be refused.
   static_cast<void>(add_types(every, Form::kJson, {nfa, Nfa::kStart, accept}, name_));
-  builder_.define(any_value_, nfa.determinize(accept));
-  return any_value_;
+  builder_.define(known, nfa.determinize(accept));
+  return known;
 }
 
 int32_t SchemaCompiler::any_object() {
-  if (any_object_ >= 0) return any_object_;
-  any_object_ = builder_.declare();
+  int32_t& known = builder_.shared("any object" + words_);
+  if (known >= 0) return known;
+  known = builder_.declare();
   const auto pair = further_members({}, Json(true), name_);
   Nfa nfa(builder_.work());
   const int32_t start = nfa.call(nfa.literal(Nfa::kStart, "{"), space()), end = nfa.add(), behind = nfa.add();
@@ -602,8 +606,8 @@ int32_t SchemaCompiler::any_object() {
     nfa.link(nfa.call(nfa.call(nfa.literal(behind, ","), space()), *pair), behind);
   }
   nfa.link(nfa.call(behind, space()), end);
-  builder_.define(any_object_, nfa.determinize(nfa.literal(end, "}")));
-  return any_object_;
+  builder_.define(known, nfa.determinize(nfa.literal(end, "}")));
+  return known;
 }
 
 Result<Grammar> schema_grammar(const Json& schema, const std::string& name) {

@@ -97,11 +97,10 @@ class SchemaCompiler {
   const Json& root_;
   std::string name_;
   SchemaOptions options_;
+  std::string words_;  // the avoided ones, as a part of the keys of rules
   int depth_ = 0;
   std::map<std::string, int32_t> references_;
   std::vector<std::string> undefined_;  // references whose rules are not defined yet
-  std::map<std::string, int32_t> strings_, numbers_;
-  int32_t space_ = -1, any_value_ = -1, any_object_ = -1;
 };
 
 // The grammar of a schema's values alone.

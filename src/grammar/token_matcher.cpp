@@ -17,10 +17,11 @@ constexpr size_t kMostPlacesOfMask = 1 << 15;
 
 }  // namespace
 
-Result<std::shared_ptr<const TokenGrammar>> TokenGrammar::make(Grammar grammar, const TokenTrie& vocabulary) {
-  std::shared_ptr<TokenGrammar> made(new TokenGrammar(std::move(grammar), vocabulary));
+Result<std::shared_ptr<const TokenGrammar>> TokenGrammar::make(Grammar grammar,
+                                                               std::shared_ptr<const TokenTrie> vocabulary) {
+  std::shared_ptr<TokenGrammar> made(new TokenGrammar(std::move(grammar), std::move(vocabulary)));
   for (const std::string& marker : made->grammar_.markers) {
-    const auto token = vocabulary.tokenizer().find(marker);
+    const auto token = made->vocabulary().tokenizer().find(marker);
     if (!token) {
       return Error{Code::kUnsupported, "the tokenizer has no token " + marker,
                    "use the model's own tokenizer"};

@@ -16,20 +16,21 @@ namespace weir::grammar {
 // A grammar in the tokens of a vocabulary. Immutable; answers share it.
 class TokenGrammar {
  public:
-  // `vocabulary` and its tokenizer must outlive it. Error: kUnsupported when the tokenizer has no token for a
+  // The tokenizer of `vocabulary` must outlive it. Error: kUnsupported when the tokenizer has no token for a
   // marker of the grammar.
-  static Result<std::shared_ptr<const TokenGrammar>> make(Grammar grammar, const TokenTrie& vocabulary);
+  static Result<std::shared_ptr<const TokenGrammar>> make(Grammar grammar,
+                                                          std::shared_ptr<const TokenTrie> vocabulary);
 
   const Grammar& grammar() const { return grammar_; }
   const TokenTrie& vocabulary() const { return *vocabulary_; }
   const std::vector<int32_t>& marker_tokens() const { return marker_tokens_; }
 
  private:
-  TokenGrammar(Grammar grammar, const TokenTrie& vocabulary)
-      : grammar_(std::move(grammar)), vocabulary_(&vocabulary) {}
+  TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> vocabulary)
+      : grammar_(std::move(grammar)), vocabulary_(std::move(vocabulary)) {}
 
   Grammar grammar_;
-  const TokenTrie* vocabulary_;
+  std::shared_ptr<const TokenTrie> vocabulary_;
   std::vector<int32_t> marker_tokens_;
 };
 

@@ -16,9 +16,9 @@ namespace weir::grammar {
 
 inline constexpr int32_t kPocketEnd = 1357;  // <|im_end|>
 
-inline const TokenTrie& pocket_vocabulary() {
+inline std::shared_ptr<const TokenTrie> pocket_vocabulary() {
   static const auto tokenizer = Tokenizer::load("models/pocket-qwen/tokenizer.json");
-  static const TokenTrie trie(*tokenizer);
+  static const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
   return trie;
 }
 
@@ -46,7 +46,8 @@ struct Walk {
   bool complete = false;
 };
 
-// An answer of tokens drawn with equal chances from those allowed, a likelier end where it may end.
+// An answer of tokens drawn with equal chances from those allowed, but for ends and markers, which are
+// likelier.
 inline Walk random_walk(std::shared_ptr<const TokenGrammar> grammar, std::mt19937_64& random,
                         int most_tokens) {
   TokenMatcher matcher(std::move(grammar), {kPocketEnd});
@@ -61,8 +62,12 @@ inline Walk random_walk(std::shared_ptr<const TokenGrammar> grammar, std::mt1993
     }
     int32_t token = kPocketEnd;
     while (token == kPocketEnd) token = tokens[random() % tokens.size()];
+    for (const int32_t other : tokens) {
+      const bool marker = other != kPocketEnd && pocket_vocabulary()->tokenizer().is_added(other);
+      if (marker && random() % 16 == 0) token = other;
+    }
     if (!matcher.accept(token)) break;
-    walk.text += pocket_vocabulary().tokenizer().token_bytes(token);
+    walk.text += pocket_vocabulary()->tokenizer().token_bytes(token);
   }
   return walk;
 }

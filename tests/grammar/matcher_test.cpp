@@ -26,7 +26,7 @@ constexpr const char* kSchemas[] = {
 
 TEST(TokenMatcher, AMaskHoldsTheTokensWhoseBytesGoOnOneByOne) {
   std::mt19937_64 random(7);
-  const Tokenizer& tokenizer = pocket_vocabulary().tokenizer();
+  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
   for (const char* schema : kSchemas) {
     const Grammar grammar = grammar_of(schema);
     const auto shared = in_tokens(schema);
@@ -60,7 +60,7 @@ TEST(TokenMatcher, AMaskHoldsTheTokensWhoseBytesGoOnOneByOne) {
 
 TEST(TokenMatcher, TokensThatMayNotFollowChangeNothing) {
   TokenMatcher matcher(in_tokens(R"({"const": "ab"})"), {kPocketEnd});
-  const Tokenizer& tokenizer = pocket_vocabulary().tokenizer();
+  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
   EXPECT_FALSE(matcher.accept(*tokenizer.find("x")));
   EXPECT_FALSE(matcher.accept(kPocketEnd));
   EXPECT_FALSE(matcher.accept(*tokenizer.find("<think>")));
@@ -81,17 +81,17 @@ TEST(TokenMatcher, MarkersStandForThemselvesAndNotForTheirLetters) {
   ASSERT_TRUE(grammar.ok());
   const auto shared = TokenGrammar::make(*std::move(grammar), pocket_vocabulary());
   ASSERT_TRUE(shared.ok());
-  const int32_t marker = *pocket_vocabulary().tokenizer().find("<think>");
+  const int32_t marker = *pocket_vocabulary()->tokenizer().find("<think>");
   TokenMatcher matcher(*shared, {});
   EXPECT_EQ(tokens_of(matcher.allowed()), std::vector<int32_t>{marker});
   EXPECT_TRUE(matcher.accept(marker));
-  EXPECT_TRUE(matcher.accept(*pocket_vocabulary().tokenizer().find("x")));
+  EXPECT_TRUE(matcher.accept(*pocket_vocabulary()->tokenizer().find("x")));
   EXPECT_TRUE(matcher.complete());
 }
 
 TEST(TokenMatcher, LongAnswersForgetOldConfigurationsAndGoOn) {
   TokenMatcher matcher(in_tokens(R"({"type": "string", "maxLength": 100000})"), {kPocketEnd});
-  const Tokenizer& tokenizer = pocket_vocabulary().tokenizer();
+  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
   ASSERT_TRUE(matcher.accept(*tokenizer.find("\"")));
   const int32_t a = *tokenizer.find("a");
   for (int i = 0; i < 99999; ++i) ASSERT_TRUE(matcher.accept(a)) << i;
@@ -105,7 +105,7 @@ TEST(TokenMatcher, AlternativesThatMultiplyStayWithinBounds) {
   const auto shared = in_tokens(R"({"$ref": "#/$defs/t", "$defs": {"t": {"anyOf": [
       {"type": "array", "items": {"$ref": "#/$defs/t"}}, {"type": "array", "items": {"$ref": "#/$defs/t"}, "maxItems": 9},
       {"type": "array", "items": {"$ref": "#/$defs/t"}, "maxItems": 8}, {"const": 1}]}}})");
-  const int32_t bracket = *pocket_vocabulary().tokenizer().find("[");
+  const int32_t bracket = *pocket_vocabulary()->tokenizer().find("[");
   TokenMatcher matcher(shared, {kPocketEnd});
   int depth = 0;
   while (depth < 500 && matcher.accept(bracket)) ++depth;
@@ -115,7 +115,7 @@ TEST(TokenMatcher, AlternativesThatMultiplyStayWithinBounds) {
   for (int i = 0; i < 2000 && !matcher.complete(); ++i) {
     const auto tokens = tokens_of(matcher.allowed());
     ASSERT_FALSE(tokens.empty());
-    ASSERT_TRUE(matcher.accept(*pocket_vocabulary().tokenizer().find(i == 0 ? "1" : "]")));
+    ASSERT_TRUE(matcher.accept(*pocket_vocabulary()->tokenizer().find(i == 0 ? "1" : "]")));
   }
   EXPECT_TRUE(matcher.complete());
 }
