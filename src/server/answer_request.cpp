@@ -8,6 +8,7 @@
 
 #include "chat/layout.h"
 #include "chat/prompt_tokens.h"
+#include "server/answer_form.h"
 
 namespace weir::server {
 namespace {
@@ -68,7 +69,7 @@ Status add_chat_prompt(AnswerRequest& request, const ServedModel& model) {
   WEIR_TRY(const Prompt prompt, render_prompt(model.layout, request.conversation, request.prompt_options));
   WEIR_TRY(std::vector<int32_t> tokens, prompt_tokens(prompt, *model.tokenizer));
   request.prompts.push_back(std::move(tokens));
-  return Ok{};
+  return add_form(request, model);
 }
 
 void read_model(Fields& fields, const ServedModel& model) {
@@ -113,22 +114,6 @@ void read_sampling(Fields& fields, const ServedModel& model, AnswerRequest& requ
   read_seed(fields, sampling.seed);
   read_logit_bias(fields, sampling.logit_bias);
   read_stop(fields, request.generation.stop_strings);
-}
-
-Result<std::vector<Tool>> offered_tools(const Json* tools, ToolChoice choice) {
-  if (tools == nullptr) return std::vector<Tool>();
-  WEIR_TRY(std::vector<Tool> parsed, parse_tools(*tools));
-  for (size_t i = 0; i < parsed.size(); ++i) {
-    const Json& function = parsed[i].definition["function"];
-    if (const auto strict = function.find("strict"); strict != function.end() && *strict == true) {
-      return Error{Code::kUnsupported,
-                   "tools[" + std::to_string(i) +
-                       "].function.strict is true: arguments are not constrained to a schema",
-                   "leave strict out"};
-    }
-  }
-  if (choice == ToolChoice::kNone) parsed.clear();
-  return parsed;
 }
 
 void merge_system_messages(std::vector<Message>& messages) {

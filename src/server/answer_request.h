@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "chat/answer_grammar.h"
 #include "chat/message.h"
 #include "chat/prompt.h"
 #include "generate/request.h"
@@ -24,6 +26,10 @@ struct AnswerRequest {
   int64_t choices = 1;
   GenerationRequest generation;  // but for the prompt
 
+  AnswerForm form;
+  std::string form_field;                  // the field that asks for it; empty: any answer will do
+  std::optional<int64_t> thinking_budget;  // tokens
+
   bool chat = true;       // the output is parsed into thinking, content and calls
   bool one_call = false;  // the answer ends behind its first tool call
   bool stream = false;
@@ -32,7 +38,8 @@ struct AnswerRequest {
   std::vector<std::string> warnings;  // accepted, but not as the client may expect
 };
 
-// Renders `conversation` and encodes it as the only prompt. Errors: those of render_prompt and prompt_tokens.
+// Renders `conversation` and encodes it as the only prompt, and makes the generation's grammar. Errors: those
+// of render_prompt, prompt_tokens and add_form.
 Status add_chat_prompt(AnswerRequest& request, const ServedModel& model);
 
 // kNotFound when the field `model` names another model than the one that is served.
@@ -46,10 +53,6 @@ AnswerRequest default_request(const ServedModel& model);
 // Temperature scales the schedule of a diffusion model, 1 being the model's own.
 void read_sampling(Fields& fields, const ServedModel& model, AnswerRequest& request);
 void set_temperature(double temperature, const ServedModel& model, AnswerRequest& request);
-
-// Tools, in OpenAI's nested form. Without effect on the prompt when `choice` is none.
-enum class ToolChoice { kAuto, kNone };
-Result<std::vector<Tool>> offered_tools(const Json* tools, ToolChoice choice);
 
 // System messages at the start become one, since the layouts know only one. An empty line parts them.
 void merge_system_messages(std::vector<Message>& messages);

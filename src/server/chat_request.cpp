@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "server/answer_form.h"
+
 namespace weir::server {
 namespace {
 
@@ -29,21 +31,15 @@ void read_logprobs(Fields& fields, GenerationRequest& generation) {
   }
 }
 
-void read_template_arguments(Fields& fields, PromptOptions& options) {
+void read_template_arguments(Fields& fields, AnswerRequest& request) {
+  PromptOptions& options = request.prompt_options;
   const Json* given = fields.value("chat_template_kwargs");
   if (given == nullptr) return;
   Fields arguments(*given, "chat_template_kwargs");
   options.enable_thinking = arguments.boolean("enable_thinking").value_or(options.enable_thinking);
   options.preserve_thinking = arguments.boolean("preserve_thinking").value_or(options.preserve_thinking);
+  read_thinking_budget(arguments, "thinking_budget", request);
   if (auto status = arguments.finish(); !status.ok()) fields.fail(std::move(status).error());
-}
-
-void read_response_format(Fields& fields) {
-  const Json* given = fields.value("response_format");
-  if (given == nullptr) return;
-  Fields format(*given, "response_format");
-  format.only("type", "text", "answers are not constrained to a format");
-  if (auto status = format.finish(); !status.ok()) fields.fail(std::move(status).error());
 }
 
 // OpenAI's newer name for what the models know as a system message.
@@ -60,8 +56,9 @@ Json with_known_roles(const Json& messages) {
 
 void refuse_and_ignore(Fields& fields) {
   fields.refuse({"functions", "function_call"}, "use tools and tool_choice");
-  fields.refuse({"audio", "web_search_options", "guided_json", "guided_regex", "guided_choice",
-                 "guided_grammar", "structured_outputs", "thinking_budget"});
+  fields.refuse({"audio", "web_search_options"});
+  fields.refuse({"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"},
+                "use response_format");
   fields.only("modalities", Json::array({"text"}), "the model reads and writes text");
   fields.only("store", false, "nothing is stored");
   fields.only("verbosity", "medium");
@@ -70,36 +67,6 @@ void refuse_and_ignore(Fields& fields) {
 }
 
 }  // namespace
-
-void read_reasoning_effort(Fields& fields, const char* name, PromptOptions& options) {
-  const auto effort = fields.text(name);
-  if (!effort) return;
-  if (*effort == "none") {
-    options.enable_thinking = false;
-  } else if (*effort == "medium" || *effort == "high" || *effort == "xhigh" || *effort == "max") {
-    options.enable_thinking = true;
-  } else {
-    fields.fail(
-        {Code::kUnsupported,
-         fields.path(name) + " is " + shown(*effort) + ": thinking is either on (medium, high) or off (none)",
-         ""});
-  }
-}
-
-ToolChoice read_tool_choice(Fields& fields) {
-  const Json* given = fields.value("tool_choice");
-  if (given == nullptr || *given == "auto") return ToolChoice::kAuto;
-  if (*given == "none") return ToolChoice::kNone;
-  if (*given == "required" || given->is_object()) {
-    fields.fail({Code::kUnsupported,
-                 "tool_choice " + (given->is_object() ? "with a named tool" : shown(*given)) +
-                     " is not supported: a call cannot be forced",
-                 "auto or none"});
-  } else {
-    fields.fail("tool_choice", "is " + shown(*given) + ": expected auto or none");
-  }
-  return ToolChoice::kAuto;
-}
 
 void read_stream(Fields& fields, AnswerRequest& request) {
   request.stream = fields.boolean("stream").value_or(false);
@@ -120,9 +87,10 @@ Result<AnswerRequest> parse_chat_request(const Json& body, const ServedModel& mo
   read_max_tokens(fields, request.generation);
   read_logprobs(fields, request.generation);
   request.choices = fields.integer("n", 1, kMostChoices).value_or(1);
-  read_template_arguments(fields, request.prompt_options);
-  read_reasoning_effort(fields, "reasoning_effort", request.prompt_options);
-  read_response_format(fields);
+  read_template_arguments(fields, request);
+  read_thinking_budget(fields, "thinking_budget", request);
+  read_effort(fields, "reasoning_effort", model, request);
+  read_format(fields, "response_format", request);
   read_stream(fields, request);
   const ToolChoice choice = read_tool_choice(fields);
   request.one_call = !fields.boolean("parallel_tool_calls").value_or(true);
@@ -134,7 +102,10 @@ Result<AnswerRequest> parse_chat_request(const Json& body, const ServedModel& mo
 
   WEIR_TRY(request.conversation, parse_messages(with_known_roles(*messages)));
   merge_system_messages(request.conversation.messages);
-  WEIR_TRY(request.conversation.tools, offered_tools(tools, choice));
+  if (tools != nullptr) {
+    WEIR_TRY(request.conversation.tools, parse_tools(*tools));
+  }
+  WEIR_RETURN_IF_ERROR(choose_tools(choice, request));
   WEIR_RETURN_IF_ERROR(add_chat_prompt(request, model));
   return request;
 }

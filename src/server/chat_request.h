@@ -11,9 +11,7 @@ namespace weir::server {
 // Errors: kInvalidArgument, kUnsupported and kNotFound (another model), naming the field.
 Result<AnswerRequest> parse_chat_request(const Json& body, const ServedModel& model);
 
-// Fields that several of OpenAI's endpoints share.
-void read_reasoning_effort(Fields& fields, const char* name, PromptOptions& options);
-ToolChoice read_tool_choice(Fields& fields);
+// stream and stream_options, as several of OpenAI's endpoints have them.
 void read_stream(Fields& fields, AnswerRequest& request);
 
 }  // namespace weir::server

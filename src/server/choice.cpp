@@ -16,7 +16,8 @@ Choice::Choice(const AnswerRequest& request, const ServedModel& model)
       one_call_(request.one_call) {
   if (!request.chat) return;
   const bool think = request.prompt_options.enable_thinking;
-  parser_ = make_output_parser(model.layout, think, request.conversation.tools);
+  parser_ =
+      make_output_parser(model.layout, think, request.conversation.tools, request.form.schema.has_value());
   thinking_ = think && model.layout == ChatLayout::kQwen;  // its prompt opens the thinking
 }
 

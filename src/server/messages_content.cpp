@@ -184,12 +184,13 @@ Result<Tool> parse_tool(const Json& value, const std::string& where) {
   const Json* schema = fields.value("input_schema");
   if (!name || name->empty()) fields.fail("name", "is missing");
   if (schema == nullptr || !schema->is_object()) fields.fail("input_schema", "is no object");
-  fields.only("strict", false, "arguments are not constrained to a schema");
+  const bool strict = fields.boolean("strict").value_or(false);
   fields.ignore({"cache_control", "eager_input_streaming", "input_examples"});
   WEIR_RETURN_IF_ERROR(fields.finish());
   Json function = {{"name", *name}};
   if (description) function["description"] = *description;
   function["parameters"] = *schema;
+  if (strict) function["strict"] = true;
   return Tool{*name, {{"type", "function"}, {"function", std::move(function)}}};
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "server/answer_form.h"
 #include "server/messages_content.h"
 
 namespace weir::server {
@@ -19,7 +20,7 @@ void read_anthropic_sampling(Fields& fields, const ServedModel& model, Generatio
   generation.stop_strings = fields.texts("stop_sequences");
 }
 
-void read_thinking(Fields& fields, AnswerRequest& request) {
+void read_thinking(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   request.prompt_options.enable_thinking = false;
   const Json* given = fields.value("thinking");
   if (given == nullptr) return;
@@ -29,7 +30,11 @@ void read_thinking(Fields& fields, AnswerRequest& request) {
   thinking.ignore({"display"});
   if (type == "enabled" || type == "adaptive") {
     request.prompt_options.enable_thinking = true;
-    if (budget) request.warnings.push_back("thinking.budget_tokens is not enforced");
+    if (!model.is_diffusion) {
+      request.thinking_budget = budget;
+    } else if (budget) {
+      request.warnings.push_back("thinking.budget_tokens is not enforced");
+    }
   } else if (type != "disabled") {
     thinking.fail("type", "is " + shown(Json(type)) + ": expected enabled, adaptive or disabled");
   }
@@ -37,20 +42,20 @@ void read_thinking(Fields& fields, AnswerRequest& request) {
 }
 
 ToolChoice read_anthropic_choice(Fields& fields, AnswerRequest& request) {
+  using Kind = ToolChoice::Kind;
   const Json* given = fields.value("tool_choice");
-  if (given == nullptr) return ToolChoice::kAuto;
+  if (given == nullptr) return {};
   Fields choice(*given, "tool_choice");
   const std::string type = choice.text("type").value_or("");
+  const std::string name = choice.text("name").value_or("");
   request.one_call = choice.boolean("disable_parallel_tool_use").value_or(false);
-  choice.ignore({"name"});
-  if (type == "any" || type == "tool") {
-    choice.fail({Code::kUnsupported,
-                 "tool_choice.type " + type + " is not supported: a call cannot be forced", "auto or none"});
-  } else if (type != "auto" && type != "none") {
-    choice.fail("type", "is " + shown(Json(type)) + ": expected auto or none");
+  if (type == "tool" && name.empty()) choice.fail("name", "is missing");
+  if (type != "auto" && type != "none" && type != "any" && type != "tool") {
+    choice.fail("type", "is " + shown(Json(type)) + ": expected auto, none, any or tool");
   }
   if (auto status = choice.finish(); !status.ok()) fields.fail(std::move(status).error());
-  return type == "none" ? ToolChoice::kNone : ToolChoice::kAuto;
+  if (type == "tool") return {Kind::kRequired, name};
+  return {type == "any" ? Kind::kRequired : type == "none" ? Kind::kNone : Kind::kAuto, ""};
 }
 
 // Of all that can be done with a long context, only the clearing of old thinking happens: the layouts do it.
@@ -68,13 +73,15 @@ void read_context_management(Fields& fields) {
   if (auto status = management.finish(); !status.ok()) fields.fail(std::move(status).error());
 }
 
-void read_output_config(Fields& fields) {
+// The effort limits the thinking that the request has turned on; a budget of its own comes first.
+void read_output_config(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   const Json* given = fields.value("output_config");
   if (given == nullptr) return;
   Fields config(*given, "output_config");
-  config.refuse({"format"}, "answers are not constrained to a format");
-  const std::string effort = config.text("effort").value_or("high");
-  if (effort == "low") config.fail("effort", "is low: thinking is either on or off", "see thinking.type");
+  read_format(config, "format", request);
+  const bool think = request.prompt_options.enable_thinking;
+  read_effort(config, "effort", model, request);
+  request.prompt_options.enable_thinking = think;
   config.ignore({"task_budget"});
   if (auto status = config.finish(); !status.ok()) fields.fail(std::move(status).error());
 }
@@ -88,18 +95,19 @@ Result<AnswerRequest> parse(const Json& body, const ServedModel& model, bool cou
   if (!max_tokens && !counting) fields.fail("max_tokens", "is missing");
   request.generation.max_tokens = max_tokens.value_or(1);
   request.stream = fields.boolean("stream").value_or(false);
-  read_thinking(fields, request);
+  read_thinking(fields, model, request);
   const ToolChoice choice = read_anthropic_choice(fields, request);
   read_context_management(fields);
-  read_output_config(fields);
-  fields.refuse({"mcp_servers", "container", "output_format"});
+  read_output_config(fields, model, request);
+  read_format(fields, "output_format", request);
+  fields.refuse({"mcp_servers", "container"});
   fields.ignore({"metadata", "service_tier", "inference_geo", "cache_control"});
   const Json* messages = fields.value("messages");
   const Json* system = fields.value("system");
   const Json* tools = fields.value("tools");
   WEIR_RETURN_IF_ERROR(fields.finish());
   WEIR_TRY(request.conversation, parse_anthropic_conversation(messages, system, tools));
-  if (choice == ToolChoice::kNone) request.conversation.tools.clear();
+  WEIR_RETURN_IF_ERROR(choose_tools(choice, request));
   WEIR_RETURN_IF_ERROR(add_chat_prompt(request, model));
   return request;
 }

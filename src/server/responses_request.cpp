@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "server/answer_form.h"
 #include "server/chat_request.h"
 
 namespace weir::server {
@@ -155,13 +156,13 @@ void read_object(Fields& fields, const char* name, const auto& read) {
   if (auto status = inner.finish(); !status.ok()) fields.fail(std::move(status).error());
 }
 
-void read_settings(Fields& fields, AnswerRequest& request) {
+void read_settings(Fields& fields, const ServedModel& model, AnswerRequest& request) {
   read_object(fields, "reasoning", [&](Fields& reasoning) {
-    read_reasoning_effort(reasoning, "effort", request.prompt_options);
+    read_effort(reasoning, "effort", model, request);
     reasoning.ignore({"summary", "generate_summary"});
   });
-  read_object(fields, "text", [](Fields& text) {
-    text.only("format", {{"type", "text"}}, "answers are not constrained to a format");
+  read_object(fields, "text", [&](Fields& text) {
+    read_format(text, "format", request);
     text.only("verbosity", "medium");
   });
   fields.refuse({"previous_response_id", "conversation", "prompt", "max_tool_calls"},
@@ -183,7 +184,7 @@ Result<AnswerRequest> parse_responses_request(const Json& body, const ServedMode
   read_sampling(fields, model, request);
   request.generation.max_tokens = fields.integer("max_output_tokens", 1, kMostTokens).value_or(0);
   read_stream(fields, request);
-  read_settings(fields, request);
+  read_settings(fields, model, request);
   const ToolChoice choice = read_tool_choice(fields);
   request.one_call = !fields.boolean("parallel_tool_calls").value_or(true);
   const std::string instructions = fields.text("instructions").value_or("");
@@ -197,8 +198,9 @@ Result<AnswerRequest> parse_responses_request(const Json& body, const ServedMode
   merge_system_messages(request.conversation.messages);
   if (tools != nullptr) {
     WEIR_TRY(const Json nested, nested_tools(*tools));
-    WEIR_TRY(request.conversation.tools, offered_tools(&nested, choice));
+    WEIR_TRY(request.conversation.tools, parse_tools(nested));
   }
+  WEIR_RETURN_IF_ERROR(choose_tools(choice, request));
   WEIR_RETURN_IF_ERROR(add_chat_prompt(request, model));
   return request;
 }

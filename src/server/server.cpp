@@ -35,6 +35,7 @@ Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Result<std::unique_ptr<Server>> Server::start(ServedModel model, Scheduler& scheduler,
                                               const ServerOptions& options) {
   WEIR_RETURN_IF_ERROR(check_key(options));
+  if (!model.vocabulary) model.vocabulary = std::make_shared<grammar::TokenTrie>(*model.tokenizer);
   auto state = std::make_unique<State>(std::move(model), scheduler, options);
   WEIR_TRY(state->http, HttpServer::start(options.http, state->service));
   return std::unique_ptr<Server>(new Server(std::move(state)));

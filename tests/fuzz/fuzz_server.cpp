@@ -29,7 +29,9 @@ ServedModel served(bool gemma) {
   ServedModel model;
   model.id = "m";
   model.layout = gemma ? ChatLayout::kGemma : ChatLayout::kQwen;
+  static const auto vocabulary = std::make_shared<const grammar::TokenTrie>(tokenizer(false));
   model.tokenizer = &tokenizer(gemma);
+  model.vocabulary = vocabulary;
   model.is_diffusion = gemma;
   return model;
 }

@@ -44,7 +44,7 @@ TEST(ResponsesRequest, what_is_not_there_is_refused) {
        {R"("previous_response_id": "r")", R"("store": true)", R"("background": true)",
         R"("truncation": "auto")", R"("conversation": "c")", R"("n": 2)",
         R"("text": {"format": {"type": "json_schema"}})", R"("tools": [{"type": "web_search"}])",
-        R"("tools": [3])", R"("reasoning": {"effort": "low"})", R"("top_logprobs": 2)"}) {
+        R"("tools": [3])", R"("reasoning": {"effort": "lots"})", R"("top_logprobs": 2)"}) {
     EXPECT_FALSE(parse(std::string(R"({"input": "Hi", )") + more + "}").ok()) << more;
   }
   for (const char* input : {"3", "[]", "[3]", R"([{"type": "item_reference", "id": "a"}])",

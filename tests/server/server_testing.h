@@ -31,6 +31,7 @@ inline ServedModel pocket_qwen() {
   model.id = "pocket-qwen";
   model.aliases = {"gpt-4"};
   model.tokenizer = &pocket_tokenizer(model.id);
+  model.vocabulary = std::make_shared<grammar::TokenTrie>(*model.tokenizer);
   model.defaults.sampling.temperature = 0.5f;
   model.defaults.sampling.top_k = 20;
   model.defaults.end_tokens = {1355, 1357};
