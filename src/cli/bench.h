@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/json_report.h"
+#include "cli/line_chart.h"
 #include "cli/options.h"
 #include "kernels/observe/step_clock.h"
 
@@ -19,11 +20,12 @@ namespace weir::cli {
 struct BenchOptions {
   ModelOptions model;
   BackendOptions backend;
-  int64_t prompt = 512;
+  std::vector<int64_t> prompts{512};                // ascending
+  std::vector<int64_t> depths;                      // ascending; none: behind the prompts
+  std::vector<int64_t> rows{16, 32, 64, 128, 256};  // of denoising passes
   int64_t generate = 32;
-  bool generate_given = false;
+  bool depths_given = false, generate_given = false, rows_given = false;
   int64_t repeats = 5;
-  bool json = false;
 };
 
 class Stopwatch {
@@ -45,6 +47,12 @@ struct Sample {
   Report times_json() const;
 };
 
+struct PrefillSpeed {
+  int64_t tokens = 0;
+  Sample speed;                 // tokens per second
+  std::vector<StepCost> steps;  // of the last repeat
+};
+
 // What a bench works on. `opening` has run since before the checkpoint was opened.
 struct BenchModel {
   Checkpoint checkpoint;
@@ -52,14 +60,19 @@ struct BenchModel {
   Stopwatch opening;
 };
 
-// A bench's report, and the same for people: tables in Markdown.
+// A bench's report, and the same for people: tables in Markdown, and charts.
 struct BenchResult {
   Report report;
   std::string text;
+  std::vector<ChartPanel> charts;
 };
 
 Result<BenchResult> bench_qwen(const BenchOptions& options, BenchModel model);
 Result<BenchResult> bench_diffusion(const BenchOptions& options, BenchModel model);
+
+// The product of 4-bit experts with rows of activations, as a function of the rows, at the shapes of both
+// models; no model is loaded.
+Result<BenchResult> bench_roofline(const BenchOptions& options);
 
 // Passes over memory when bandwidth is measured.
 inline constexpr int kBenchPasses = 7;
@@ -68,16 +81,32 @@ inline constexpr int kBenchPasses = 7;
 // experts they reach.
 std::vector<int32_t> token_ids(int64_t count, int64_t vocabulary);
 
-// Version, CPU, threads, model, kernels, repeats, seconds of loading and read bandwidth in GB/s.
+// Version, CPU, threads, kernels, repeats and read bandwidth in GB/s.
 Report machine_json(const BenchOptions& options, const ThreadPool& pool, const std::string& kernels,
-                    double load_seconds, double bandwidth);
+                    double bandwidth);
 std::string machine_text(const Report& report);
+
+// The same with the model and the seconds that loading it took.
+Report model_json(const BenchOptions& options, const ThreadPool& pool, const std::string& kernels,
+                  double load_seconds, double bandwidth);
+std::string model_text(const Report& report);
+
+uint64_t peak_memory_bytes();  // of this process so far
 
 // Time and bytes a token of each kind of step; `bandwidth` in GB/s.
 Report steps_json(const std::vector<StepCost>& costs, int64_t tokens, double bandwidth);
 std::string steps_text(const Report& steps);
 
-// "prefill 1234.56 tokens/s (1200.00 to 1250.00)" of {"tokens_per_second": {median, slowest, fastest}}.
-std::string speed_text(const char* what, const Report& part);
+// Speed by the length of the prompt.
+Report prefill_json(const std::vector<PrefillSpeed>& prefill, double bandwidth);
+std::string prefill_text(const Report& prefill);
+std::string prefill_steps_text(const Report& prefill);
+ChartPanel prefill_chart(const Report& prefill);
+
+ChartPoint chart_point(double x, const Report& spread);  // of {median, slowest, fastest}
+
+// Cells "1234.56", "1200.00", "1250.00" of {median, slowest, fastest}.
+std::vector<std::string> spread_cells(const Report& spread);
+std::string percent_text(const Report& share);
 
 }  // namespace weir::cli

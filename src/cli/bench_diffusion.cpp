@@ -19,7 +19,6 @@
 namespace weir::cli {
 namespace {
 
-constexpr int64_t kRowCounts[] = {16, 32, 64, 128, 256};
 constexpr int32_t kSoftTokens[] = {kAllTokens, 64};
 
 // Layers of DiffusionGemma-26B-A4B, which a synthetic model may have fewer of.
@@ -59,20 +58,20 @@ class DiffusionBench {
   DiffusionBench(LayeredModel& layered, const BenchOptions& options)
       : model_(*layered.model), steps_(*layered.steps), options_(options) {
     const diffusion_gemma::Config& c = model_.config();
-    tokens_ = token_ids(options.prompt + c.canvas, c.vocabulary);
-    speeds_.prompt = options.prompt;
+    speeds_.prefix = options.prompts.back();
+    tokens_ = token_ids(speeds_.prefix + c.canvas, c.vocabulary);
     speeds_.canvas = c.canvas;
   }
 
   Result<DiffusionSpeeds> measure() {
-    WEIR_RETURN_IF_ERROR(measure_prefill());
+    for (const int64_t tokens : options_.prompts) WEIR_RETURN_IF_ERROR(measure_prefill(tokens));
     WEIR_TRY(canvas_, model_.new_canvas());
-    WEIR_TRY(PassCost first, run_pass({speeds_.canvas, options_.prompt}));
+    WEIR_TRY(PassCost first, run_pass({speeds_.canvas, speeds_.prefix}));
     static_cast<void>(first);  // gives every slot its keys and values
     for (const int32_t soft_tokens : kSoftTokens) {
-      for (const int64_t rows : kRowCounts) {
+      for (const int64_t rows : options_.rows) {
         if (rows > speeds_.canvas) continue;
-        WEIR_RETURN_IF_ERROR(measure_passes({rows, options_.prompt, soft_tokens}));
+        WEIR_RETURN_IF_ERROR(measure_passes({rows, speeds_.prefix, soft_tokens}));
       }
     }
     WEIR_RETURN_IF_ERROR(measure_steps());
@@ -81,12 +80,13 @@ class DiffusionBench {
 
  private:
   // Each repeat feeds the prompt to a new sequence, in chunks. One more to warm up.
-  Status measure_prefill() {
+  Status measure_prefill(int64_t tokens) {
+    PrefillSpeed prefill{tokens, {}, {}};
     for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
       WEIR_TRY(state_, model_.new_sequence());
-      speeds_.prefill_steps.clear();
+      prefill.steps.clear();
       const Stopwatch watch;
-      std::span<const int32_t> prompt = std::span(tokens_).first(static_cast<size_t>(options_.prompt));
+      std::span<const int32_t> prompt = std::span(tokens_).first(static_cast<size_t>(tokens));
       while (!prompt.empty()) {
         const auto rows = std::min(static_cast<size_t>(options_.backend.chunk), prompt.size());
         const Segment segment{&state_, 0, static_cast<int64_t>(rows)};
@@ -95,13 +95,14 @@ class DiffusionBench {
         batch.segments = {&segment, 1};
         WEIR_TRY(const auto beliefs, model_.run(batch));
         static_cast<void>(beliefs);
-        add_costs(speeds_.prefill_steps, steps_.parts());
+        add_costs(prefill.steps, steps_.parts());
         prompt = prompt.subspan(rows);
       }
       if (repeat > 0) {
-        speeds_.prefill.values.push_back(static_cast<double>(options_.prompt) / watch.seconds());
+        prefill.speed.values.push_back(static_cast<double>(tokens) / watch.seconds());
       }
     }
+    speeds_.prefill.push_back(std::move(prefill));
     return {};
   }
 
@@ -111,7 +112,7 @@ class DiffusionBench {
     std::vector<Inquiry> inquiries;
     for (int64_t r = 0; r < shape.rows; ++r) {
       slots.push_back(static_cast<int32_t>(r * speeds_.canvas / shape.rows));
-      rows.push_back(tokens_[static_cast<size_t>(options_.prompt + slots.back())]);
+      rows.push_back(tokens_[static_cast<size_t>(speeds_.prefix + slots.back())]);
       inquiries.push_back({.row = static_cast<int32_t>(r),
                            .draw = {.position = static_cast<uint32_t>(slots.back())},
                            .soft_tokens = shape.soft_tokens});
@@ -144,12 +145,12 @@ class DiffusionBench {
     denoising.confidence = 0;  // never sure, so that the canvas lasts for all repeats
     const int64_t vocabulary = model_.config().vocabulary;
     Canvas canvas(denoising, speeds_.canvas, {}, std::make_unique<CanvasDraws>(0, 0, vocabulary));
-    speeds_.step.shape = {speeds_.canvas, options_.prompt};
+    speeds_.step.shape = {speeds_.canvas, speeds_.prefix};
     for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
       WEIR_CHECK(!canvas.done());
       const Stopwatch putting_together;
       PassRows pass;
-      pass.add_canvas(state_, canvas_, canvas, options_.prompt);
+      pass.add_canvas(state_, canvas_, canvas, speeds_.prefix);
       const CanvasBatch batch = pass.batch();
       const double before = putting_together.seconds();
       WEIR_TRY(const auto beliefs, model_.run(batch));
@@ -172,14 +173,16 @@ class DiffusionBench {
 };
 
 Status check_options(const BenchOptions& options, const diffusion_gemma::Config& config) {
-  if (options.generate_given) {
-    return Error{Code::kInvalidArgument, "--generate is for models that generate token by token",
+  if (options.generate_given || options.depths_given) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is for models that generate token by token",
+                             options.generate_given ? "--generate" : "--depth"),
                  "leave it out: a diffusion model's passes over a canvas are measured"};
   }
-  if (options.prompt <= config.context - config.canvas) return Ok{};
+  if (options.prompts.back() <= config.context - config.canvas) return Ok{};
   return Error{Code::kInvalidArgument,
                fmt::format("--prompt {} and a canvas of {} do not fit the model's context of {} tokens",
-                           options.prompt, config.canvas, config.context),
+                           options.prompts.back(), config.canvas, config.context),
                "ask for fewer"};
 }
 
@@ -204,11 +207,10 @@ Result<BenchResult> bench_diffusion(const BenchOptions& options, BenchModel benc
   WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(bench.pool, kBenchPasses));
   const Ceilings ceilings{bandwidth.gigabytes_per_second, measure_int8_peak(bench.pool, isa)};
   WEIR_TRY(const DiffusionSpeeds speeds, DiffusionBench(layered, options).measure());
-  Report machine = machine_json(options, bench.pool, layered.steps->name(), load_seconds, ceilings.bandwidth);
+  Report machine = model_json(options, bench.pool, layered.steps->name(), load_seconds, ceilings.bandwidth);
   machine["layers"] = config.layers;
   Report out = diffusion_report(std::move(machine), speeds, ceilings, missing_layers(options, config));
-  std::string text = diffusion_text(out);
-  return BenchResult{std::move(out), std::move(text)};
+  return BenchResult{out, diffusion_text(out), diffusion_charts(out)};
 }
 
 }  // namespace weir::cli

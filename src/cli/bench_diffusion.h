@@ -18,12 +18,11 @@ struct PassSamples {
 };
 
 struct DiffusionSpeeds {
-  int64_t prompt = 0, canvas = 0;
-  Sample prefill;                       // tokens per second
-  std::vector<StepCost> prefill_steps;  // of the last repeat
-  std::vector<PassSamples> passes;      // over some slots of a canvas
-  PassSamples step;                     // over all of them, as the reference denoises
-  Sample sampler;                       // seconds of the step that are not the model's
+  int64_t prefix = 0, canvas = 0;     // tokens before the canvas, and its length
+  std::vector<PrefillSpeed> prefill;  // the last one is the prefix
+  std::vector<PassSamples> passes;    // over some slots of a canvas
+  PassSamples step;                   // over all of them, as the reference denoises
+  Sample sampler;                     // seconds of the step that are not the model's
 };
 
 struct LayerCounts {
@@ -40,5 +39,6 @@ struct Ceilings {
 Report diffusion_report(Report machine, const DiffusionSpeeds& speeds, const Ceilings& ceilings,
                         const std::optional<LayerCounts>& whole);
 std::string diffusion_text(const Report& report);
+std::vector<ChartPanel> diffusion_charts(const Report& report);
 
 }  // namespace weir::cli

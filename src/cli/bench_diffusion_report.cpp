@@ -77,18 +77,14 @@ std::string number(const Report& value, const char* format) {
   return fmt::format(fmt::runtime(format), value.get<double>());
 }
 
-std::string percent(const Report& share) {
-  return fmt::format("{:.0f} %", 100 * share.get<double>());
-}
-
 // Bytes, rates and shares, and what was extrapolated; empty for the sampler, which moves next to nothing.
 void add_rate_cells(std::vector<std::string>& cells, const Report& r, bool extrapolated) {
   const bool counted = r.contains("bytes");
   cells.push_back(counted ? size_text(r["bytes"].get<uint64_t>()) : "");
   cells.push_back(counted ? number(r["gigabytes_per_second"], "{:.1f}") : "");
-  cells.push_back(counted ? percent(r["share_of_measured_bandwidth"]) : "");
+  cells.push_back(counted ? percent_text(r["share_of_measured_bandwidth"]) : "");
   cells.push_back(counted ? number(r["gigaflops_per_second"], "{:.0f}") : "");
-  cells.push_back(counted ? percent(r["share_of_int8_peak"]) : "");
+  cells.push_back(counted ? percent_text(r["share_of_int8_peak"]) : "");
   if (extrapolated) cells.push_back(number(r["extrapolated_milliseconds"], "{:.1f}"));
 }
 
@@ -135,12 +131,11 @@ Report diffusion_report(Report machine, const DiffusionSpeeds& speeds, const Cei
   Report out = std::move(machine);
   out["int8_peak_gigaflops_per_second"] = ceilings.int8_peak;
   if (whole) out["extrapolated_layers"] = whole->sliding + whole->full;
-  out["prefill"] = {{"tokens", speeds.prompt},
-                    {"tokens_per_second", speeds.prefill.speeds_json()},
-                    {"steps", steps_json(speeds.prefill_steps, speeds.prompt, ceilings.bandwidth)}};
+  out["peak_memory_bytes"] = peak_memory_bytes();
+  out["prefill"] = prefill_json(speeds.prefill, ceilings.bandwidth);
   Report passes = Report::array();
   for (const PassSamples& pass : speeds.passes) passes.push_back(pass_json(pass, ceilings, whole));
-  out["denoising"] = {{"prefix", speeds.prompt},
+  out["denoising"] = {{"prefix", speeds.prefix},
                       {"canvas", speeds.canvas},
                       {"passes", std::move(passes)},
                       {"step", step_json(speeds, ceilings, whole)}};
@@ -151,12 +146,11 @@ std::string diffusion_text(const Report& r) {
   const Report& denoising = r["denoising"];
   std::string out = fmt::format(
       "{}int8 products reach {:.0f} GFLOP/s in the first-level cache; the model has {} layers\n\n"
-      "{}, {} tokens in chunks\n\n{}\n"
+      "{}{}\n"
       "denoising passes over slots of a canvas of {}, behind {} tokens\n\n{}\n"
       "one denoising step over the whole canvas, all soft tokens\n\n{}",
-      machine_text(r), r["int8_peak_gigaflops_per_second"].get<double>(), r["layers"].get<int64_t>(),
-      speed_text("prefill", r["prefill"]), r["prefill"]["tokens"].get<int64_t>(),
-      steps_text(r["prefill"]["steps"]), denoising["canvas"].get<int64_t>(),
+      model_text(r), r["int8_peak_gigaflops_per_second"].get<double>(), r["layers"].get<int64_t>(),
+      prefill_text(r["prefill"]), prefill_steps_text(r["prefill"]), denoising["canvas"].get<int64_t>(),
       denoising["prefix"].get<int64_t>(), passes_text(r), step_text(r));
   if (!r.contains("extrapolated_layers")) return out;
   return out +
@@ -164,6 +158,20 @@ std::string diffusion_text(const Report& r) {
              "\nTimes for {} layers are extrapolated: a sliding layer's and a full layer's time as often as "
              "the whole model has them, and the rest once.\n",
              r["extrapolated_layers"].get<int64_t>());
+}
+
+// Milliseconds of a pass by its rows, a line for each number of soft tokens.
+std::vector<ChartPanel> diffusion_charts(const Report& r) {
+  ChartPanel panel{"One denoising pass, ms", "rows", {}, false, {}};
+  for (const Report& pass : r["denoising"]["passes"]) {
+    const Report& soft = pass["soft_tokens"];
+    const std::string label = (soft.is_string() ? soft.get<std::string>() : soft.dump()) + " soft tokens";
+    if (panel.lines.empty() || panel.lines.back().label != label) panel.lines.push_back({label, {}, false});
+    const auto rows = pass["rows"].get<double>();
+    if (panel.lines.size() == 1) panel.ticks.push_back(rows);
+    panel.lines.back().points.push_back(chart_point(rows, pass["milliseconds"]));
+  }
+  return {prefill_chart(r["prefill"]), panel};
 }
 
 }  // namespace weir::cli

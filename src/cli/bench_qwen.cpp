@@ -1,4 +1,6 @@
-// The bench of an autoregressive model: a prompt, then one token after the other.
+// The bench of an autoregressive model: prompts, and one token after the other behind them.
+#include "cli/bench_qwen.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,13 +9,15 @@
 #include <utility>
 
 #include "cli/bandwidth.h"
-#include "cli/bench.h"
 #include "cli/engine.h"
-#include "cli/quantity.h"
 #include "kernels/observe/timed_steps.h"
+#include "models/kv_pages.h"
 
 namespace weir::cli {
 namespace {
+
+// Tokens of a depth that go through the model; a prompt of 32,768 would take minutes.
+constexpr int64_t kComputedDepth = 2 * kKvPage;
 
 // A model whose steps are timed; `timed` belongs to the model.
 struct TimedModel {
@@ -44,72 +48,106 @@ Status feed(qwen::Model& model, SequenceState& state, std::span<const int32_t> t
   return {};
 }
 
-struct Speeds {
-  Sample prefill;  // tokens per second
-  Sample decode;
-  std::vector<StepCost> prefill_steps, decode_steps;  // of the last repeat
+class QwenBench {
+ public:
+  QwenBench(TimedModel& timed, const BenchOptions& options)
+      : model_(*timed.model), timed_(*timed.timed), options_(options) {
+    const int64_t longest = std::max(options.prompts.back(), kComputedDepth);
+    ids_ = token_ids(longest + options.generate, model_.config().vocabulary);
+  }
+
+  Result<QwenSpeeds> measure() {
+    for (const int64_t tokens : options_.prompts) WEIR_RETURN_IF_ERROR(measure_answer(tokens));
+    for (const int64_t depth : options_.depths) WEIR_RETURN_IF_ERROR(measure_depth(depth));
+    return std::move(speeds_);
+  }
+
+ private:
+  std::span<const int32_t> prompt(int64_t tokens) const {
+    return std::span(ids_).first(static_cast<size_t>(tokens));
+  }
+  std::span<const int32_t> answer() const {
+    return std::span(ids_).last(static_cast<size_t>(options_.generate));
+  }
+
+  // Seconds of feeding these tokens, whose steps are then in timed_.
+  Result<double> timed_feed(SequenceState& state, std::span<const int32_t> tokens, int64_t chunk) {
+    timed_.reset();
+    const Stopwatch watch;
+    WEIR_RETURN_IF_ERROR(feed(model_, state, tokens, chunk));
+    return watch.seconds();
+  }
+
+  // Each repeat is a new sequence: a prompt, and tokens behind it. One more, of the same shapes, warms up.
+  Status measure_answer(int64_t tokens) {
+    PrefillSpeed prefill{tokens, {}, {}};
+    DecodeSpeed decode{tokens, tokens, {}, {}, model_.bytes_per_token(tokens + options_.generate / 2)};
+    AnswerTime total{tokens, {}};
+    for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
+      WEIR_TRY(SequenceState state, model_.new_sequence());
+      WEIR_TRY(const double prefilling, timed_feed(state, prompt(tokens), model_.max_rows()));
+      prefill.steps = timed_.costs();
+      WEIR_TRY(const double decoding, timed_feed(state, answer(), 1));
+      decode.steps = timed_.costs();
+      if (repeat == 0) continue;
+      prefill.speed.values.push_back(static_cast<double>(tokens) / prefilling);
+      decode.speed.values.push_back(static_cast<double>(options_.generate) / decoding);
+      total.seconds.values.push_back(prefilling + decoding);
+    }
+    speeds_.prefill.push_back(std::move(prefill));
+    speeds_.answers.push_back(std::move(total));
+    if (!options_.depths_given) speeds_.decode.push_back(std::move(decode));
+    return {};
+  }
+
+  // A sequence of `depth` positions, the first of which are computed. What decoding costs depends on how many
+  // keys and values there are, not on what they are.
+  Result<SequenceState> sequence_of(int64_t depth) {
+    WEIR_TRY(SequenceState state, model_.new_sequence());
+    WEIR_RETURN_IF_ERROR(feed(model_, state, prompt(std::min(depth, kComputedDepth)), model_.max_rows()));
+    if (depth <= kComputedDepth) return state;
+    for (KvCache& cache : state.kv) {
+      WEIR_RETURN_IF_ERROR(repeat_pages(model_.steps(), cache, depth));
+    }
+    state.position = depth;
+    return state;
+  }
+
+  Status measure_depth(int64_t depth) {
+    WEIR_TRY(const SequenceState beginning, sequence_of(depth));
+    DecodeSpeed decode{depth,
+                       std::min(depth, kComputedDepth),
+                       {},
+                       {},
+                       model_.bytes_per_token(depth + options_.generate / 2)};
+    for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
+      WEIR_TRY(SequenceState state, model_.copy(beginning));
+      WEIR_TRY(const double seconds, timed_feed(state, answer(), 1));
+      decode.steps = timed_.costs();
+      if (repeat > 0) decode.speed.values.push_back(static_cast<double>(options_.generate) / seconds);
+    }
+    speeds_.decode.push_back(std::move(decode));
+    return {};
+  }
+
+  qwen::Model& model_;
+  TimedSteps& timed_;
+  const BenchOptions& options_;
+  std::vector<int32_t> ids_;
+  QwenSpeeds speeds_;
 };
 
-// One round warms up with the same shapes; then each repeat is a new sequence: a prompt, and tokens after it.
-Result<Speeds> measure(TimedModel& timed, const BenchOptions& options) {
-  qwen::Model& model = *timed.model;
-  const auto ids = token_ids(options.prompt + options.generate, model.config().vocabulary);
-  const std::span<const int32_t> prompt = std::span(ids).first(static_cast<size_t>(options.prompt));
-  const std::span<const int32_t> answer = std::span(ids).subspan(prompt.size());
-  Speeds speeds;
-  for (int64_t repeat = 0; repeat <= options.repeats; ++repeat) {
-    WEIR_TRY(SequenceState state, model.new_sequence());
-    timed.timed->reset();
-    const Stopwatch prefilling;
-    WEIR_RETURN_IF_ERROR(feed(model, state, prompt, model.max_rows()));
-    const double prefill = prefilling.seconds();
-    speeds.prefill_steps = timed.timed->costs();
-
-    timed.timed->reset();
-    const Stopwatch decoding;
-    WEIR_RETURN_IF_ERROR(feed(model, state, answer, 1));
-    const double decode = decoding.seconds();
-    speeds.decode_steps = timed.timed->costs();
-    if (repeat == 0) continue;
-    speeds.prefill.values.push_back(static_cast<double>(options.prompt) / prefill);
-    speeds.decode.values.push_back(static_cast<double>(options.generate) / decode);
+Status check_options(const BenchOptions& options, int64_t context) {
+  if (options.rows_given) {
+    return Error{Code::kInvalidArgument, "--rows is for diffusion models and for weir bench roofline",
+                 "leave it out"};
   }
-  return speeds;
-}
-
-Report report_of(const BenchOptions& options, Report machine, const Speeds& speeds, uint64_t bytes) {
-  const double bandwidth = machine["read_gigabytes_per_second"].get<double>();
-  const double gigabytes = speeds.decode.median() * static_cast<double>(bytes) * 1e-9;
-  Report out = std::move(machine);
-  out["prefill"] = {{"tokens", options.prompt},
-                    {"tokens_per_second", speeds.prefill.speeds_json()},
-                    {"steps", steps_json(speeds.prefill_steps, options.prompt, bandwidth)}};
-  out["decode"] = {{"depth", options.prompt},
-                   {"tokens", options.generate},
-                   {"tokens_per_second", speeds.decode.speeds_json()},
-                   {"bytes_per_token", bytes},
-                   {"gigabytes_per_second", gigabytes},
-                   {"share_of_measured_bandwidth", gigabytes / bandwidth},
-                   {"steps", steps_json(speeds.decode_steps, options.generate, bandwidth)}};
-  return out;
-}
-
-std::string text_of(const Report& r) {
-  const Report& decode = r["decode"];
-  return fmt::format(
-      "{}\n{}, {} tokens in chunks\n\n{}\n"
-      "{}, at depth {}: {} a token, {:.1f} GB/s, {:.0f} % of the measured bandwidth\n\n{}",
-      machine_text(r), speed_text("prefill", r["prefill"]), r["prefill"]["tokens"].get<int64_t>(),
-      steps_text(r["prefill"]["steps"]), speed_text("decode", decode), decode["depth"].get<int64_t>(),
-      size_text(decode["bytes_per_token"].get<uint64_t>()), decode["gigabytes_per_second"].get<double>(),
-      100 * decode["share_of_measured_bandwidth"].get<double>(), steps_text(decode["steps"]));
-}
-
-Status check_context(const BenchOptions& options, int64_t context) {
-  if (options.prompt < context && options.generate <= context - options.prompt) return Ok{};
+  const int64_t deepest = options.depths.empty() ? 0 : options.depths.back();
+  const int64_t most = std::max(options.prompts.back(), deepest);
+  if (most < context && options.generate <= context - most) return Ok{};
   return Error{Code::kInvalidArgument,
-               fmt::format("--prompt {} and --generate {} do not fit the model's context of {} tokens",
-                           options.prompt, options.generate, context),
+               fmt::format("{} tokens and --generate {} do not fit the model's context of {} tokens", most,
+                           options.generate, context),
                "ask for fewer"};
 }
 
@@ -117,16 +155,15 @@ Status check_context(const BenchOptions& options, int64_t context) {
 
 Result<BenchResult> bench_qwen(const BenchOptions& options, BenchModel bench) {
   ThreadPool& pool = bench.pool;
+  WEIR_TRY(const qwen::Config config, qwen::read_config(bench.checkpoint));
+  WEIR_RETURN_IF_ERROR(check_options(options, config.context));
   WEIR_TRY(TimedModel timed, load(options, std::move(bench)));
-  WEIR_RETURN_IF_ERROR(check_context(options, timed.model->config().context));
   WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(pool, kBenchPasses));
-  WEIR_TRY(const Speeds speeds, measure(timed, options));
-  const uint64_t bytes = timed.model->bytes_per_token(options.prompt + options.generate / 2);
+  WEIR_TRY(const QwenSpeeds speeds, QwenBench(timed, options).measure());
   Report machine =
-      machine_json(options, pool, timed.timed->name(), timed.load_seconds, bandwidth.gigabytes_per_second);
-  Report out = report_of(options, std::move(machine), speeds, bytes);
-  std::string text = text_of(out);
-  return BenchResult{std::move(out), std::move(text)};
+      model_json(options, pool, timed.timed->name(), timed.load_seconds, bandwidth.gigabytes_per_second);
+  Report out = qwen_report(std::move(machine), options, speeds);
+  return BenchResult{out, qwen_text(out), qwen_charts(out)};
 }
 
 }  // namespace weir::cli

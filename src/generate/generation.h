@@ -45,7 +45,7 @@ struct GenerationStatistics {
 
   uint64_t bytes_moved = 0;  // that decoding had to move at least: weights, states, keys and values
 
-  int64_t drafted_tokens = 0;   // guessed and checked, and those of them that the answer took
+  int64_t drafted_tokens = 0;  // guessed and checked, and those of them that the answer took
   int64_t accepted_tokens = 0;
 
   // Block diffusion only.

@@ -27,6 +27,17 @@ Status reserve_pages(Steps& steps, KvCache& cache, size_t page_bytes, int64_t be
   return {};
 }
 
+Status repeat_pages(Steps& steps, KvCache& cache, int64_t positions) {
+  const size_t period = cache.pages.size();
+  while (cache.pages.size() < page_count(positions)) {
+    const Buffer& source = cache.pages[cache.pages.size() % period];
+    WEIR_TRY(Buffer page, steps.allocate(source.bytes()));
+    steps.copy(page.data(), source.data(), source.bytes());
+    cache.pages.push_back(std::move(page));
+  }
+  return {};
+}
+
 std::vector<KvCache> share_pages(const std::vector<KvCache>& caches) {
   std::vector<KvCache> shared(caches.size());
   for (size_t i = 0; i < caches.size(); ++i) {

@@ -19,6 +19,10 @@ inline size_t page_count(int64_t positions) {
 // sequence too. Errors: kOutOfMemory, with what was there left whole.
 Status reserve_pages(Steps& steps, KvCache& cache, size_t page_bytes, int64_t begin, int64_t end);
 
+// Appends copies of the pages that are there, in turn, until `positions` have one: a cache of that length for
+// measurements. There is a page at least. Errors: kOutOfMemory.
+Status repeat_pages(Steps& steps, KvCache& cache, int64_t positions);
+
 // The same pages, shared.
 std::vector<KvCache> share_pages(const std::vector<KvCache>& caches);
 

@@ -6,6 +6,7 @@ import re
 import signal
 import time
 import unittest
+from xml.etree import ElementTree
 
 import support
 from support import GREEDY, MODEL, PROBLEMS, TIMEOUT, WeirTest
@@ -69,7 +70,9 @@ def last_number(answer):
 class Bench(WeirTest):
     def test_speeds_bytes_and_shares_agree(self):
         out = self.report("bench", "--prompt", "20", "--generate", "4", "--repeats", "3")
-        decode = out["decode"]
+        self.assertEqual([p["tokens"] for p in out["prefill"]], [20])
+        self.assertEqual([d["depth"] for d in out["decode"]], [20])
+        decode = out["decode"][0]
         speed = decode["tokens_per_second"]
         self.assertTrue(0 < speed["slowest"] <= speed["median"] <= speed["fastest"])
         self.assertAlmostEqual(decode["gigabytes_per_second"], speed["median"] * decode["bytes_per_token"] / 1e9)
@@ -81,6 +84,64 @@ class Bench(WeirTest):
         # Head: [1408, 256] in 4 bits with scales and biases is 202,752 bytes, and 1408 logits are 5,632 more.
         head = next(step for step in decode["steps"] if step["step"] == "norm_head")
         self.assertEqual(head["bytes_per_token"], 202752 + 5632)
+        self.assertGreater(out["peak_memory_bytes"], 10 << 20)
+        self.assertGreater(out["load_seconds"], 0)
+
+    def test_a_sweep_has_a_speed_for_each_prompt_and_depth(self):
+        out = self.report("bench", "--prompt", "40,20", "--depth", "0,600,100", "--generate", "4", "--repeats", "2")
+        self.assertEqual([p["tokens"] for p in out["prefill"]], [20, 40])
+        self.assertEqual([(d["depth"], d["computed"]) for d in out["decode"]], [(0, 0), (100, 100), (600, 512)])
+        # Two attention layers with one head of keys and values of 64, in bfloat16, for each position of the depth.
+        shallow, _, deep = [d["bytes_per_token"] for d in out["decode"]]
+        self.assertEqual(deep - shallow, self.kv_bytes(602) - self.kv_bytes(2))
+        self.assertEqual([(e["prompt"], e["generated"]) for e in out["end_to_end"]], [(20, 4), (40, 4)])
+        seconds = out["end_to_end"][0]["seconds"]
+        self.assertTrue(0 < seconds["fastest"] <= seconds["median"] <= seconds["slowest"])
+
+    def kv_bytes(self, positions):
+        config = json.loads((MODEL / "config.json").read_text())
+        text = config.get("text_config", config)
+        layers = text["num_hidden_layers"] // text["full_attention_interval"]
+        return layers * positions * 2 * text["num_key_value_heads"] * text["head_dim"] * 2
+
+    def test_every_format_says_the_same(self):
+        arguments = ("bench", "--prompt", "20", "--generate", "2", "--repeats", "1", "--format")
+        lines = self.weir(*arguments, "csv").stdout.splitlines()
+        self.assertEqual(lines[0], "quantity,value")
+        values = dict(line.rsplit(",", 1) for line in lines[1:])
+        self.assertGreater(float(values["prefill/tokens=20/tokens_per_second/median"]), 0)
+        self.assertEqual(values["decode/depth=20/tokens"], "2")
+        self.assertIn("decode/depth=20/steps/step=norm_head/gigabytes_per_second", values)
+        self.assertEqual(json.loads(self.weir(*arguments, "json").stdout)["decode"][0]["depth"], 20)
+        text = self.weir(*arguments, "md").stdout
+        self.assertRegex(text, r"\n\| 20 +\| +[\d.]+ \| +[\d.]+ \| +[\d.]+ \|\n")
+        self.assertIn("decode at depth 20", text)
+        self.fails(2, *arguments, "xml", says=["--format"])
+
+    def test_a_chart_has_a_mark_for_each_measurement(self):
+        chart = self.folder / "chart.svg"
+        self.weir("bench", "--prompt", "20,30", "--depth", "0,10,20", "--generate", "2", "--repeats", "1", "--svg", chart)
+        root = ElementTree.parse(chart).getroot()
+        name = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(root.tag, name + "svg")
+        self.assertEqual(len(root.findall(name + "circle")), 2 + 3)
+        texts = [element.text for element in root.findall(name + "text")]
+        self.assertIn("Prefill, tokens/s", texts)
+        self.assertIn("bound by memory", texts)
+        self.fails(1, "bench", "--prompt", "4", "--generate", "1", "--repeats", "1", "--svg", self.folder / "no" / "chart.svg",
+                   says=["chart.svg"])
+
+    def test_the_roofline_counts_bytes_and_arithmetic_of_experts(self):
+        out = self.report("bench", "roofline", "--rows", "1,3", "--repeats", "1")
+        self.assertEqual([c["shape"] for c in out["curves"]], ["qwen3.6-35b-a3b", "diffusiongemma-26b-a4b"])
+        for curve, weights in zip(out["curves"], (3 * 2048 * 512, 3 * 2816 * 704)):
+            self.assertEqual(curve["expert_bytes"], weights * 9 // 16)  # 4 bits, and 2 of scales and biases for 64
+            for point in curve["points"]:
+                seconds = point["microseconds_per_expert"]["median"] * 1e-6
+                self.assertAlmostEqual(point["gigabytes_per_second"], curve["expert_bytes"] / seconds * 1e-9)
+                self.assertAlmostEqual(point["gigaflops_per_second"], 2 * point["rows"] * weights / seconds * 1e-9)
+        self.fails(2, "bench", "roofline", "--depth", "3", says=["--depth"])
+        self.fails(2, "bench", "rooftop", says=["rooftop"])
 
     def check_rates(self, part, seconds, report):
         self.assertAlmostEqual(part["gigabytes_per_second"], part["bytes"] / seconds * 1e-9)
@@ -93,7 +154,7 @@ class Bench(WeirTest):
     def test_passes_of_a_diffusion_model_have_times_bytes_and_arithmetic(self):
         out = self.report("bench", "-m", "pocket-gemma", "--prompt", "70", "--repeats", "3")
         self.assertGreater(out["int8_peak_gigaflops_per_second"], 0)
-        self.assertGreater(out["prefill"]["tokens_per_second"]["median"], 0)
+        self.assertGreater(out["prefill"][0]["tokens_per_second"]["median"], 0)
         denoising = out["denoising"]
         self.assertEqual((denoising["prefix"], denoising["canvas"], out["layers"]), (70, 64, 6))
         passes = denoising["passes"]
@@ -126,6 +187,7 @@ class Bench(WeirTest):
 
     def test_what_a_diffusion_model_cannot_do_is_refused(self):
         self.fails(2, "bench", "-m", "pocket-gemma", "--generate", "4", says=["--generate"])
+        self.fails(2, "bench", "-m", "pocket-gemma", "--depth", "4", says=["--depth"])
         self.fails(2, "bench", "-m", "pocket-gemma", "--prompt", "4033", says=["4033", "canvas of 64", "4096"])
         self.fails(2, "bench", "-m", "synthetic:diffusiongemma-26b-a4b,layers=31", says=["layers=31", "1 to 30"])
 
@@ -134,8 +196,19 @@ class Bench(WeirTest):
             self.fails(2, "bench", "--prompt", prompt, says=[prompt, "32768"])
 
     def test_counts_of_nothing_are_refused(self):
-        for flag in ("--prompt", "--generate", "--repeats"):
+        for flag in ("--prompt", "--generate", "--repeats", "--rows"):
             self.fails(2, "bench", flag, "0", says=[flag])
+        for counts in ("", ",", "1,", "1,,2", "1;2", "-1", "1,0"):
+            self.fails(2, "bench", f"--prompt={counts}", says=["--prompt"])
+
+
+class Synthesize(WeirTest):
+    def test_only_a_new_folder_is_written_to(self):
+        (self.folder / "kept").write_text("text")
+        self.fails(2, "synthesize", self.folder, says=["not empty"])
+        self.assertEqual([f.name for f in self.folder.iterdir()], ["kept"])
+        self.fails(2, "synthesize", self.folder / "out", "-m", "synthetic:llama", says=["synthetic:llama", "qwen3.6"])
+        self.fails(2, "synthesize", says=["OUT"])
 
 
 class Eval(WeirTest):

@@ -1,5 +1,5 @@
-// Schemas of any bytes: what is taken has a beginning that can always be completed, within bounded work, and what
-// is refused has a sentence. The first byte seeds the choices.
+// Schemas of any bytes: what is taken has a beginning that can always be completed, within bounded work, and
+// what is refused has a sentence. The first byte seeds the choices.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -81,7 +81,7 @@ def forms():
     text = "".join(t.function.arguments or "" for p in pieces if p.choices for t in p.choices[0].delta.tool_calls or [])
     found["streamed"] = sorted(json.loads(text))
     use = claude.messages.create(model=model, max_tokens=600, messages=question, tools=[{"name": "add", "input_schema": exact["parameters"]}],
-                                 tool_choice={"type": "tool", "name": "add"}, temperature=1)
+                                 tool_choice={"type": "tool", "name": "add"}, extra_body={"temperature": 1})
     found["claude"] = [use.stop_reason, [[b.type, sorted(b.input)] for b in use.content]]
     return found
 
