@@ -242,7 +242,7 @@ TEST_F(Autoregressive, RefusesAPromptWithoutRoomAndLeavesTheHeldSequenceAlone) {
   long_one.context = 44;
   const auto refused = AutoregressiveGeneration::start(*model_, *tokenizer_, long_one, {}, std::move(held));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().code, Code::kTooLong);
   EXPECT_NE(refused.error().message.find("44 tokens"), std::string::npos) << refused.error().message;
   EXPECT_NE(refused.error().message.find("room for 44"), std::string::npos) << refused.error().message;
   EXPECT_EQ(held.tokens, before);

@@ -218,18 +218,18 @@ TEST_F(PocketDiffusion, a_checked_answer_is_one_that_the_causal_model_agrees_wit
 }
 
 TEST_F(PocketDiffusion, requests_that_a_canvas_cannot_fulfil_are_refused) {
-  const auto refused = [&](auto change) {
+  const auto refused = [&](auto change, Code code = Code::kInvalidArgument) {
     GenerationRequest r = request(0);
     change(r);
     const auto generation = DiffusionGeneration::start(*model_, *tokenizer_, r);
     ASSERT_FALSE(generation.ok());
-    EXPECT_EQ(generation.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(generation.error().code, code);
   };
   refused([](GenerationRequest& r) { r.top_logprobs = 1; });
   refused([](GenerationRequest& r) { r.sampling.top_k = 5; });
   refused([](GenerationRequest& r) { r.sampling.presence_penalty = 1; });
   refused([](GenerationRequest& r) { r.sampling.logit_bias = {{3, 1.0f}}; });
-  refused([](GenerationRequest& r) { r.prompt.resize(4096 - 63, 20); });
+  refused([](GenerationRequest& r) { r.prompt.resize(4096 - 63, 20); }, Code::kTooLong);
   refused([](GenerationRequest& r) { r.prompt.clear(); });
   refused([](GenerationRequest& r) { r.prompt[0] = 1024; });
   refused([](GenerationRequest& r) {

@@ -113,11 +113,12 @@ TEST(ChatStream, shows_the_steps_of_a_canvas_only_when_asked) {
   frame.best = best;
   frame.confidence = confidence;
   frame.accepted = accepted;
+  frame.answer_length = 1;
   EXPECT_EQ(make_chat_stream(test_info(model), false)->frame(0, frame), "");
   const std::string event = make_chat_stream(test_info(model), true)->frame(0, frame);
   EXPECT_TRUE(event.starts_with("event: canvas\ndata: "));
   EXPECT_EQ(sse_values(event).at(0), json(R"({"canvas": 0, "step": 2, "last": false, "tokens": ["a", "b"],
-    "confidence": [0.123, 1.0], "accepted": [false, true], "rows": 0, "seconds": 0.0, "index": 0})"));
+    "confidence": [0.123, 1.0], "accepted": [false, true], "answer_length": 1, "rows": 0, "seconds": 0.0, "index": 0})"));
 }
 
 }  // namespace

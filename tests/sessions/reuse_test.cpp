@@ -153,6 +153,7 @@ TEST_P(Reuse, AConversationGoesOnAfterARestartWhereItWas) {
   history = joined(history, model_->question(questions_[2], false));
   scheduler->drain(10);
   const SchedulerStatus before = scheduler->status();
+  scheduler.reset();
   scheduler = this->scheduler(options);
   EXPECT_EQ(scheduler->status().cached_prefixes, before.cached_prefixes);
   EXPECT_EQ(scheduler->status().cache_bytes, before.cache_bytes);
