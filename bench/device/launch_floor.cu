@@ -25,13 +25,8 @@ __global__ void empty_kernel(const Params) {
   let_next_start();
 }
 
-// As a norm does: read a row, sum over the block twice, write 16 values.
-__global__ void __launch_bounds__(256) row_kernel(const Params p) {
-  __shared__ float sums[8];
-  wait_for_previous();
-  let_next_start();
-  const float4* in = reinterpret_cast<const float4*>(p.row + p.turn % 2 * kColumns) + 2 * threadIdx.x;
-  const float4 a = in[0], b = in[1];
+// Two sums over the block, the second of which needs the first.
+__device__ __forceinline__ float two_block_sums(const float4& a, const float4& b, float (&sums)[8]) {
   float total = 0;
   for (int i = 0; i < 2; ++i) {
     const float sum = warp_sum(a.x * a.y + a.z * a.w + b.x * b.y + b.z * b.w + total);
@@ -41,6 +36,16 @@ __global__ void __launch_bounds__(256) row_kernel(const Params p) {
     for (const float s : sums) total += s;
     __syncthreads();
   }
+  return total;
+}
+
+// As a norm does: read a row, sum over the block twice, write 16 values.
+__global__ void __launch_bounds__(256) row_kernel(const Params p) {
+  __shared__ float sums[8];
+  wait_for_previous();
+  let_next_start();
+  const float4* in = reinterpret_cast<const float4*>(p.row + p.turn % 2 * kColumns) + 2 * threadIdx.x;
+  const float total = two_block_sums(in[0], in[1], sums);
   const unsigned column = blockIdx.x * 16 + threadIdx.x;
   if (threadIdx.x < 16 && column < kColumns) p.row[(p.turn + 1) % 2 * kColumns + column] = total * 1e-9f;
 }
@@ -70,15 +75,7 @@ __global__ void __launch_bounds__(256) resident_kernel(const ResidentParams p) {
     if constexpr (kHandover == Handover::kValues) {
       while (is_missing(a) || is_missing(b)) a = __ldcv(in), b = __ldcv(in + 1);
     }
-    float total = 0;
-    for (int i = 0; i < 2; ++i) {
-      const float sum = warp_sum(a.x * a.y + a.z * a.w + b.x * b.y + b.z * b.w + total);
-      if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-      __syncthreads();
-      total = 0;
-      for (const float s : sums) total += s;
-      __syncthreads();
-    }
+    const float total = two_block_sums(a, b, sums);
     const unsigned column = blockIdx.x * 16 + threadIdx.x;
     if (threadIdx.x < 16 && column < kColumns) __stcg(p.rows + (turn + 1) * kColumns + column, total * 1e-9f);
     if constexpr (kHandover == Handover::kCounter) {

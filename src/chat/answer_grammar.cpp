@@ -12,9 +12,8 @@ namespace {
 // What Qwen's authors write where a thinking budget is spent (Qwen3 technical report, 2025; the
 // documentation of the models has it too).
 constexpr std::string_view kQwenEarlyEnd =
-    "\n\nConsidering the limited time by the user, I have to give the solution based on the thinking "
-    "directly "
-    "now.\n</think>\n\n";
+    "\n\nConsidering the limited time by the user, I have to give the solution based on the thinking directly"
+    " now.\n</think>\n\n";
 constexpr std::array<std::string_view, 1> kQwenThinkEnd = {"</think>"};
 
 Error no_gemma(const char* what) {

@@ -169,6 +169,13 @@ std::string MessageContent::text() const {
   return all;
 }
 
+bool is_strict(const Tool& tool) {
+  const auto function = tool.definition.find("function");
+  if (function == tool.definition.end() || !function->is_object()) return false;
+  const auto strict = function->find("strict");
+  return strict != function->end() && *strict == true;
+}
+
 Result<std::vector<Tool>> parse_tools(const Json& tools) {
   std::vector<Tool> parsed;
   if (tools.is_null()) return parsed;

@@ -44,6 +44,9 @@ struct Tool {
   Json definition;  // the whole {"type": "function", "function": {...}}
 };
 
+// "strict": true in its function: arguments must satisfy the schema.
+bool is_strict(const Tool& tool);
+
 struct Conversation {
   std::vector<Message> messages;
   std::vector<Tool> tools;

@@ -32,12 +32,6 @@ const Json& parameters_of(const Tool& tool) {
   return parameters == nullptr || parameters->is_null() ? none : *parameters;
 }
 
-bool is_strict(const Tool& tool) {
-  const Json* function = grammar::keyword(tool.definition, "function");
-  const Json* strict = function == nullptr ? nullptr : grammar::keyword(*function, "strict");
-  return strict != nullptr && *strict == true;
-}
-
 bool is_tag_name(const std::string& name) {
   return !name.empty() && name.find_first_of("<>\n") == std::string::npos;
 }
@@ -107,9 +101,7 @@ class Writer {
                                      {is_strict(tool) ? nullptr : &relaxed, value_ends()});
     for (const char* name : {"anyOf", "oneOf", "enum", "const"}) {
       if (grammar::keyword(parameters_of(tool), name) == nullptr) continue;
-      if (is_strict(tool))
-        return Error{Code::kUnsupported, where + ": " + name + " is not supported there", ""};
-      relaxed.push_back(where + ": " + name + " is not supported there");
+      WEIR_RETURN_IF_ERROR(compiler.cannot(where, name + std::string(" is not supported there")));
     }
     WEIR_TRY(const auto members, compiler.members(parameters_of(tool), where));
     Nfa nfa(work_);

@@ -103,7 +103,7 @@ class Panel {
     add("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", px, py, kind, anchor,
         escaped(text));
   }
-  void add_rule(const char* kind, double x1, double y1, double x2, double y2) {
+  void add_rule(const std::string& kind, double x1, double y1, double x2, double y2) {
     add("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1, y1, x2,
         y2);
   }
@@ -132,15 +132,18 @@ class Panel {
     add_rule("axis", left, bottom, right, bottom);
   }
 
+  static std::string class_of(const ChartLine& line, size_t colour) {
+    return fmt::format("line{} c{}", line.dashed ? " bound" : "", colour);
+  }
+
   void add_line(const ChartLine& line, size_t colour) {
-    add("<polyline class=\"line{} c{}\" style=\"fill:none\" points=\"", line.dashed ? " bound" : "", colour);
+    add("<polyline class=\"{}\" style=\"fill:none\" points=\"", class_of(line, colour));
     for (const ChartPoint& p : line.points) add("{:.1f},{:.1f} ", x(p.x), y(p.y));
     add("\"/>\n");
     if (line.dashed) return;
     for (const ChartPoint& p : line.points) {
       if (p.high > p.low) {
-        add("<line class=\"c{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", colour, x(p.x),
-            y(p.low), x(p.x), y(p.high));
+        add_rule(fmt::format("c{}", colour), x(p.x), y(p.low), x(p.x), y(p.high));
       }
       add("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", colour, x(p.x), y(p.y));
     }
@@ -152,8 +155,7 @@ class Panel {
     const double mark = falls ? left_ + kLeft + 8 : left_ + kWidth - kRight - 28;
     double row = kHeight - kBottom - 12 - kLegendStep * static_cast<double>(panel_.lines.size() - 1);
     for (size_t i = 0; i < panel_.lines.size(); ++i, row += kLegendStep) {
-      add("<line class=\"line{} c{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
-          panel_.lines[i].dashed ? " bound" : "", i % kColours, mark, row - 4, mark + 20, row - 4);
+      add_rule(class_of(panel_.lines[i], i % kColours), mark, row - 4, mark + 20, row - 4);
       add_text(falls ? mark + 26 : mark - 6, row, "", falls ? "start" : "end", panel_.lines[i].label);
     }
   }

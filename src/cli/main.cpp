@@ -24,7 +24,7 @@ namespace weir::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "weir runs Qwen3.6-35B-A3B and models of its architecture on this machine.\n"
+    "weir runs Qwen3.6-35B-A3B, DiffusionGemma-26B-A4B and models of their architectures on this machine.\n"
     "The answer goes to stdout, everything else to stderr.";
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 failed, 2 usage, 3 model or file, 4 device, 130 interrupted.\n"

@@ -100,7 +100,8 @@ void ModelOptions::add(CLI::App& command) {
 }
 
 void BackendOptions::add(CLI::App& command) {
-  shared(command.add_option("--device", device, "cpu, or reference: plain float32 kernels, slow and exact")
+  shared(command
+             .add_option("--device", device, "cpu, cuda, or reference: plain float32 kernels, slow and exact")
              ->check(CLI::IsMember({"cpu", "reference", "cuda"}))
              ->type_name("NAME")
              ->capture_default_str(),

@@ -58,6 +58,9 @@ class SchemaCompiler {
   // Defines the rules of all references that have been met. Call it last.
   Status finish_references();
 
+  // What to do about something that cannot be enforced, as the options have it.
+  Status cannot(const std::string& where, const std::string& what);
+
   int32_t any_value();  // rules of any JSON value and any object
   int32_t any_object();
 
@@ -84,7 +87,6 @@ class SchemaCompiler {
   Status check_keywords(const Json& schema, const std::string& where);
   Result<Json> flattened(const Json& schema, const std::string& where);
   Result<const Json*> target(const Json& reference, const std::string& where) const;
-  Status cannot(const std::string& where, const std::string& what);
   Result<int64_t> count(const Json& schema, const char* name, int64_t otherwise, const std::string& where);
   Result<TextShape> text_shape(const Json& schema, Form form, const std::string& where);
   Result<int32_t> string_rule(const TextShape& shape);

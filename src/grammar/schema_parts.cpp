@@ -185,9 +185,19 @@ bool disjoint_objects(const Json& root, const Json& a, const Json& b, int depth)
 
 }  // namespace
 
+Error invalid_schema(std::string message) {
+  return {Code::kInvalidArgument, std::move(message), ""};
+}
+
 bool is_annotation(std::string_view name) {
   return name.starts_with("x-") ||
          std::find(kAnnotations.begin(), kAnnotations.end(), name) != kAnnotations.end();
+}
+
+bool says_nothing(const Json& schema) {
+  if (schema == true) return true;
+  return schema.is_object() && std::all_of(schema.items().begin(), schema.items().end(),
+                                           [](const auto& item) { return is_annotation(item.key()); });
 }
 
 int64_t copy_cost(const Json& value) {

@@ -10,8 +10,14 @@
 
 namespace weir::grammar {
 
+// What is no schema: kInvalidArgument.
+Error invalid_schema(std::string message);
+
 // Keywords that say nothing about which values are valid, such as title and default.
 bool is_annotation(std::string_view keyword);
+
+// Whether every value satisfies it.
+bool says_nothing(const Json& schema);
 
 // What it costs to copy a value.
 int64_t copy_cost(const Json& value);

@@ -24,12 +24,6 @@ void set_schema(const Json* schema, const std::string& where, Fields& fields, An
   request.form.schema_name = where;
 }
 
-bool is_strict(const Tool& tool) {
-  const Json& function = tool.definition["function"];
-  const auto strict = function.find("strict");
-  return strict != function.end() && *strict == true;
-}
-
 void warn_of_notes(const std::vector<std::string>& notes, AnswerRequest& request) {
   for (size_t i = 0; i < std::min(notes.size(), kMostNotes); ++i) {
     request.warnings.push_back("not enforced: " + notes[i].substr(0, kLongestNote));

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "generate/autoregressive.h"
+#include "generate/pocket_generation.h"
 #include "kernels/cpu/cpu_steps.h"
 #include "support/golden.h"
 #include "support/qwen.h"
@@ -80,13 +81,8 @@ class Drafted : public testing::Test {
     pool_.reset();
   }
 
-  struct Answer {
-    Tokens tokens;
-    std::string text;
-    FinishReason reason = FinishReason::kError;
+  struct Answer : test::Answer {
     std::vector<std::pair<int32_t, float>> logprobs;
-    GenerationStatistics statistics;
-    HeldSequence held;
 
     bool operator==(const Answer& other) const {
       return tokens == other.tokens && text == other.text && reason == other.reason &&
@@ -119,16 +115,7 @@ class Drafted : public testing::Test {
     return generation;
   }
 
-  static Answer finish(AutoregressiveGeneration& generation) {
-    EXPECT_TRUE(generation.run().ok());
-    Answer answer;
-    answer.tokens.assign(generation.answer().begin(), generation.answer().end());
-    answer.text = generation.text();
-    answer.reason = generation.finish_reason();
-    answer.statistics = generation.statistics();
-    answer.held = generation.release();
-    return answer;
-  }
+  static Answer finish(AutoregressiveGeneration& generation) { return {finished_answer(generation), {}}; }
 
   static Answer generate(GenerationRequest request, MakeDraft draft = {}, HeldSequence held = {}) {
     std::vector<std::pair<int32_t, float>> logprobs;

@@ -1,6 +1,6 @@
 #include "generate/guide.h"
 
-#include "pocket_generation.h"
+#include "generate/pocket_generation.h"
 
 namespace weir {
 namespace {

@@ -38,6 +38,18 @@ struct Answer {
   HeldSequence held;
 };
 
+inline Answer finished_answer(Generation& generation) {
+  const Status status = generation.run();
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  Answer answer;
+  answer.tokens.assign(generation.answer().begin(), generation.answer().end());
+  answer.text = generation.text();
+  answer.reason = generation.finish_reason();
+  answer.statistics = generation.statistics();
+  answer.held = generation.release();
+  return answer;
+}
+
 class PocketGeneration : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -89,17 +101,7 @@ class PocketGeneration : public testing::Test {
     return generation.ok() ? std::move(*generation) : nullptr;
   }
 
-  static Answer finish(Generation& generation) {
-    const Status status = generation.run();
-    EXPECT_TRUE(status.ok()) << status.error().message;
-    Answer answer;
-    answer.tokens.assign(generation.answer().begin(), generation.answer().end());
-    answer.text = generation.text();
-    answer.reason = generation.finish_reason();
-    answer.statistics = generation.statistics();
-    answer.held = generation.release();
-    return answer;
-  }
+  static Answer finish(Generation& generation) { return finished_answer(generation); }
 
   static Answer generate(GenerationRequest request, HeldSequence held = {},
                          GenerationCallbacks callbacks = {}) {

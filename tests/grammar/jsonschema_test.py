@@ -10,25 +10,16 @@ import subprocess
 import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from venv_python import python_with  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VENV = ROOT / "build" / "test-venv"
-PACKAGES = ["jsonschema", "rfc3339-validator", "fqdn", "rfc3987"]
 PROBE = None
 
 
 def judge_python():
-    """The interpreter of a virtual environment with jsonschema. Raises SkipTest where there can be none."""
-    python = VENV / "bin" / "python"
-    ready = [str(python), "-c", "import jsonschema, rfc3339_validator, fqdn, rfc3987"]
-    if python.exists() and subprocess.run(ready, capture_output=True).returncode == 0:
-        return python
-    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
-    if made.returncode == 0:
-        install = [str(python), "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", *PACKAGES]
-        made = subprocess.run(install, capture_output=True, text=True)
-    if made.returncode != 0:
-        raise unittest.SkipTest(f"jsonschema cannot be installed here: {(made.stderr or made.stdout)[-300:]}")
-    return python
+    return python_with(["jsonschema", "rfc3339_validator", "fqdn", "rfc3987"],
+                       ["jsonschema", "rfc3339-validator", "fqdn", "rfc3987"])
 
 
 JUDGE = '''

@@ -6,30 +6,19 @@ import json
 import pathlib
 import subprocess
 import sys
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serve_test import QUESTION, ROOT, ServeTest, support  # noqa: E402
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+from serve_test import QUESTION, ServeTest, support  # noqa: E402
+from venv_python import python_with  # noqa: E402
 
-VENV = ROOT / "build" / "test-venv"
 PACKAGES = ["openai", "anthropic"]
 ADD = {"name": "add", "description": "Adds two numbers",
        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}
 
 
 def client_python():
-    """The interpreter of a virtual environment with both clients. Raises SkipTest where there can be none."""
-    python = VENV / "bin" / "python"
-    ready = [str(python), "-c", "import openai, anthropic"]
-    if python.exists() and subprocess.run(ready, capture_output=True).returncode == 0:
-        return python
-    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
-    if made.returncode == 0:
-        made = subprocess.run([str(python), "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", *PACKAGES],
-                              capture_output=True, text=True)
-    if made.returncode != 0:
-        raise unittest.SkipTest(f"openai and anthropic cannot be installed here: {(made.stderr or made.stdout)[-300:]}")
-    return python
+    return python_with(PACKAGES, PACKAGES)
 
 
 SCRIPT = '''

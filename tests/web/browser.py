@@ -6,19 +6,18 @@ had, the tests are skipped and say so.
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import time
 import unittest
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "cli"), str(ROOT / "tests" / "server")]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("cli", "server", "support")]
 import serve_test  # noqa: E402
 import support  # noqa: E402
+from venv_python import python_with  # noqa: E402
 
 VENV = ROOT / "build" / "web-test-venv"
-PLAYWRIGHT = "playwright==1.*"
 CHROMIUM = "/usr/bin/chromium"
 ANSWERS = ("**/v1/chat/completions", "**/v1/canvas")
 PATIENCE = 60_000  # ms: a busy machine of two cores
@@ -34,14 +33,11 @@ def missing():
     """Why there can be no browser here; None when there can. Makes the virtual environment."""
     if not os.path.exists(CHROMIUM):
         return "there is no /usr/bin/chromium: apt-get install chromium"
-    python = VENV / "bin" / "python"
-    if python.exists() and subprocess.run([str(python), "-c", "import playwright"], capture_output=True).returncode == 0:
-        return None
-    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
-    if made.returncode == 0:
-        made = subprocess.run([str(python), "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "15", PLAYWRIGHT],
-                              capture_output=True, text=True)
-    return None if made.returncode == 0 else f"playwright cannot be installed here: {(made.stderr or made.stdout)[-300:]}"
+    try:
+        python_with(["playwright"], ["playwright==1.*"], VENV.name)
+    except unittest.SkipTest as reason:
+        return str(reason)
+    return None
 
 
 def main():
