@@ -136,6 +136,13 @@ void add_network_flags(CLI::App& command, Options& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->group(kGroup);
+  command
+      .add_option("--allow-host", options.server.access.hosts,
+                  "Another name to ask the server by without a key; * lets all; may be repeated")
+      ->type_name("NAME")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->group(kGroup);
   add_count(command, "--max-connections", options.connections, 1, "Connections at a time; default: 512")
       ->group(kGroup);
   add_count(command, "--max-body", options.body_bytes, 1, "Longest request in bytes; default: 16Mi")

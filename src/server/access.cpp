@@ -31,9 +31,23 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, colon);
 }
 
-bool names_this_machine(std::string_view host) {
-  const std::string_view name = without_port(host);
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
+// What no name server is asked for, and so nobody else can make resolve to this machine: localhost, and
+// addresses, since the last label of no name is a number.
+bool is_beyond_doubt(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  const bool is_number = !last.empty() && last.find_first_not_of("0123456789") == std::string_view::npos;
+  return name == "localhost" || name.starts_with('[') || is_number;
+}
+
+// "https://chat.example:444" to "chat.example:444"; empty when there is no scheme.
+std::string_view host_of(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
+}
+
+bool is_host_of(std::string_view host, const std::vector<std::string>& origins) {
+  return std::any_of(origins.begin(), origins.end(),
+                     [&](const std::string& origin) { return origin == "*" || host_of(origin) == host; });
 }
 
 }  // namespace
@@ -59,10 +73,17 @@ bool has_key(const HttpRequest& request, const AccessRules& rules) {
 bool origin_allowed(const HttpRequest& request, const AccessRules& rules) {
   const std::string_view origin = request.header("origin");
   if (origin.empty() || listed(origin, rules)) return true;
-  const size_t scheme = origin.find("://");
   const std::string_view host = request.header("host");
-  if (scheme == std::string_view::npos || origin.substr(scheme + 3) != host) return false;
-  return !rules.keys.empty() || names_this_machine(host);
+  return !host.empty() && host_of(origin) == host && host_allowed(request, rules);
+}
+
+bool host_allowed(const HttpRequest& request, const AccessRules& rules) {
+  const std::string_view host = request.header("host");
+  if (host.empty() || !rules.keys.empty()) return true;  // every browser names a host
+  const std::string_view name = without_port(host);
+  const auto is_listed = [&](const std::string& known) { return known == "*" || known == name; };
+  return is_beyond_doubt(name) || std::any_of(rules.hosts.begin(), rules.hosts.end(), is_listed) ||
+         is_host_of(host, rules.origins);
 }
 
 Headers cors_headers(const HttpRequest& request, const AccessRules& rules) {

@@ -12,6 +12,7 @@ namespace weir::server {
 struct AccessRules {
   std::vector<std::string> keys;     // none: everybody may ask
   std::vector<std::string> origins;  // of pages that may, such as "https://chat.example", or "*"
+  std::vector<std::string> hosts;    // further names of the server, such as "chat.example", or "*"
 };
 
 // Takes the same time wherever the texts differ; the length of `given` shows.
@@ -21,9 +22,13 @@ bool same_secret(std::string_view given, std::string_view secret);
 bool has_key(const HttpRequest& request, const AccessRules& rules);
 
 // Whether the page that sends the request, if a page does, may: its origin is listed, or it is the server's
-// own. Without keys, a page's own origin must be a name of this machine, so that a foreign name that resolves
-// to it gains nothing.
+// own and host_allowed.
 bool origin_allowed(const HttpRequest& request, const AccessRules& rules);
+
+// Whether the name that the request calls the server by is one of its own. A page whose name was made to
+// resolve to this machine is, to its browser, a page of the server, and need not send an origin; the name
+// gives it away. With keys any name will do, since such a page knows none.
+bool host_allowed(const HttpRequest& request, const AccessRules& rules);
 
 // The headers that let a page of a listed origin read the response; none for other requests.
 Headers cors_headers(const HttpRequest& request, const AccessRules& rules);

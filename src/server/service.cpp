@@ -94,6 +94,12 @@ std::optional<HttpAnswer> Service::refuse_access(const HttpRequest& head) {
     return refusal(head, 403,
                    "pages of this origin may not use the server; weir serve --cors-origin allows them to");
   }
+  if (!host_allowed(head, rules_)) {
+    return refusal(
+        head, 403,
+        "without a key the server is asked as localhost or by its address; weir serve --allow-host lets "
+        "it be asked by another name");
+  }
   if (head.method == "OPTIONS" || has_key(head, rules_)) return std::nullopt;
   return refusal(head, 401,
                  "the API key is missing or wrong; send it as Authorization: Bearer KEY or x-api-key");

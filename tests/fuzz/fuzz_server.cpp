@@ -58,9 +58,10 @@ void send_head(std::string_view bytes) {
   for (const char* name : {"origin", "host", "authorization", "x-api-key"}) {
     request.headers[name] = std::string(bytes);
   }
-  const AccessRules rules{{"secret"}, {"https://a.example"}};
+  const AccessRules rules{{"secret"}, {"https://a.example"}, {}}, open{{}, rules.origins, {"b.example"}};
   (void)has_key(request, rules);
   (void)origin_allowed(request, rules);
+  (void)host_allowed(request, open);
   (void)find_endpoint(request.path());
   const std::string head =
       response_head(200, {{"x-request-id", request_id_or_new(bytes)}, {"x", request.target}});

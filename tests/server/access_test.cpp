@@ -16,7 +16,7 @@ HttpRequest with(std::map<std::string, std::string> headers) {
 }
 
 TEST(Access, a_key_is_taken_from_either_header) {
-  const AccessRules rules{{"first", "second"}, {}};
+  const AccessRules rules{{"first", "second"}, {}, {}};
   EXPECT_TRUE(has_key(with({{"authorization", "Bearer first"}}), rules));
   EXPECT_TRUE(has_key(with({{"authorization", "bearer second"}}), rules));
   EXPECT_TRUE(has_key(with({{"x-api-key", "second"}}), rules));
@@ -33,7 +33,7 @@ TEST(Access, an_empty_secret_fits_nothing) {
 }
 
 TEST(Access, pages_of_other_sites_are_refused_unless_listed) {
-  const AccessRules open{{}, {}}, listed{{}, {"https://chat.example"}};
+  const AccessRules open, listed{{}, {"https://chat.example"}, {}};
   const HttpRequest foreign = with({{"origin", "https://chat.example"}, {"host", "127.0.0.1:8080"}});
   EXPECT_FALSE(origin_allowed(foreign, open));
   EXPECT_TRUE(origin_allowed(foreign, listed));
@@ -44,15 +44,37 @@ TEST(Access, pages_of_other_sites_are_refused_unless_listed) {
 
 TEST(Access, a_foreign_name_for_this_machine_is_no_origin_of_its_own) {
   const HttpRequest rebound = with({{"origin", "http://evil.example:8080"}, {"host", "evil.example:8080"}});
-  EXPECT_FALSE(origin_allowed(rebound, {{}, {}}));
-  EXPECT_TRUE(origin_allowed(rebound, {{"key"}, {}}));
+  EXPECT_FALSE(origin_allowed(rebound, {}));
+  EXPECT_TRUE(origin_allowed(rebound, {{"key"}, {}, {}}));
+}
+
+TEST(Access, a_foreign_name_for_this_machine_is_refused_without_an_origin_too) {
+  for (const char* own :
+       {"localhost", "localhost:8080", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:8080", "1", ""}) {
+    EXPECT_TRUE(host_allowed(with({{"host", own}}), {})) << own;
+  }
+  EXPECT_TRUE(host_allowed(with({}), {}));
+  for (const char* foreign : {"evil.example", "evil.example:8080", "localhost.evil.example",
+                              "127.0.0.1.evil.example", "127.0.0.1.", "evil:80:80", "xlocalhost", "."}) {
+    EXPECT_FALSE(host_allowed(with({{"host", foreign}}), {})) << foreign;
+    EXPECT_TRUE(host_allowed(with({{"host", foreign}}), {{"key"}, {}, {}})) << foreign;
+    EXPECT_TRUE(host_allowed(with({{"host", foreign}}), {{}, {}, {"*"}})) << foreign;
+    EXPECT_TRUE(host_allowed(with({{"host", foreign}}), {{}, {"*"}, {}})) << foreign;
+  }
+}
+
+TEST(Access, a_name_can_be_allowed_by_itself_or_with_the_origin_of_its_pages) {
+  const HttpRequest named = with({{"host", "chat.example:444"}});
+  EXPECT_TRUE(host_allowed(named, {{}, {}, {"chat.example"}}));
+  EXPECT_TRUE(host_allowed(named, {{}, {"https://chat.example:444"}, {}}));
+  EXPECT_FALSE(host_allowed(named, {{}, {"https://chat.example"}, {"example"}}));
 }
 
 TEST(Access, cors_headers_come_only_for_listed_origins) {
   const HttpRequest request = with({{"origin", "https://a.example"}});
-  EXPECT_TRUE(cors_headers(request, {{}, {}}).empty());
-  EXPECT_TRUE(cors_headers(request, {{}, {"https://b.example"}}).empty());
-  EXPECT_EQ(cors_headers(request, {{}, {"*"}}).at(0).second, "https://a.example");
+  EXPECT_TRUE(cors_headers(request, {}).empty());
+  EXPECT_TRUE(cors_headers(request, {{}, {"https://b.example"}, {}}).empty());
+  EXPECT_EQ(cors_headers(request, {{}, {"*"}, {}}).at(0).second, "https://a.example");
 }
 
 TEST(HttpMessage, no_value_can_add_a_header) {

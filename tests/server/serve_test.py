@@ -256,6 +256,19 @@ class Access(ServeTest):
         self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (200, "https://chat.example"))
         self.assertEqual(self.request(port, "OPTIONS", "/v1/models", headers={"Origin": "https://chat.example"})[0], 204)
 
+    def test_a_page_under_a_foreign_name_reads_nothing(self):
+        """Such a name resolves to this machine (DNS rebinding), and a GET within one origin carries no Origin."""
+        status = lambda port, path, host: self.request(port, "GET", path, headers={"Host": host})  # noqa: E731
+        _, port = self.serve("--allow-host", "box.example")
+        for path in ("/v1/models", "/metrics", "/v1/chat/completions"):
+            code, _, text = status(port, path, f"evil.example:{port}")
+            self.assertEqual(code, 403, path)
+            self.assertIn("--allow-host", json.loads(text)["error"]["message"])
+        for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"box.example:{port}"):
+            self.assertEqual(status(port, "/v1/models", host)[0], 200, host)
+        _, keyed = self.serve("--api-key", "secret")
+        self.assertEqual(self.request(keyed, "GET", "/metrics", headers={"Host": "any.example", "x-api-key": "secret"})[0], 200)
+
     def test_a_unix_socket_is_its_owners_alone_and_goes_with_the_server(self):
         path = self.folder / "socket"
         process, where = self.serve("--unix", path)

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 
 import browser
-from browser import QUESTION, PageTest, answer_with
+from browser import LASTING, QUESTION, PageTest, answer_with
 
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('off', 'SecurityError'); }});"
 FULL_STORAGE = ("Storage.prototype.setItem = function (name) {"
@@ -13,7 +13,7 @@ FULL_STORAGE = ("Storage.prototype.setItem = function (name) {"
 
 class Keeping(PageTest):
     def test_conversations_are_listed_renamed_deleted_and_brought_back(self):
-        page = self.open()
+        page = self.open(scripts=[LASTING])
         answer_with(page, {"content": "Yes."})
         for text in ("First question", "Second question"):
             page.click("#new-chat")
@@ -40,7 +40,7 @@ class Keeping(PageTest):
         self.assertEqual(titles(), ["Second question"])
 
     def test_what_is_exported_can_be_imported_and_holds_no_key(self):
-        page = self.open()
+        page = self.open(scripts=[LASTING])
         page.evaluate("sessionStorage['weir.key'] = 'secret-key'")
         answer_with(page, {"reasoning_content": "Hm."}, {"content": "Exported answer."})
         self.ask(page, "Exported question")
@@ -49,7 +49,7 @@ class Keeping(PageTest):
         text = pathlib.Path(download.value.path()).read_text()
         self.assertNotIn("secret-key", text)
         self.assertEqual(json.loads(text)["format"], "weir-conversations")
-        other = self.open()
+        other = self.open(scripts=[LASTING])
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "chats.json"
             for bad, words in (("{", "not JSON"), ('{"a": 1}', "no conversations")):

@@ -1,7 +1,7 @@
 """How the page looks and is worked: colours, phones, keys, and text that means harm."""
 
 import browser
-from browser import PageTest, answer_with
+from browser import LASTING, PageTest, answer_with
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 LUMINANCE = """() => {
@@ -58,7 +58,7 @@ class Look(PageTest):
         fits()
         page.locator("#settings .close").click()
         page.click("#open-chats")
-        page.wait_for_timeout(250)  # the list slides in
+        self.until(page, "document.querySelector('#chats').getBoundingClientRect().left === 0")  # it slides in
         fits()
         page.click("#new-chat")
         self.assertEqual(page.locator(".turn").count(), 0)
@@ -201,7 +201,7 @@ class Harm(PageTest):
             page.locator("#new-chat").click()
 
     def test_markup_is_made_of_its_own_elements(self):
-        page = self.open()
+        page = self.open(scripts=[LASTING])
         answer_with(page, {"content": "# Title\n\n***Both*** and some **strong *and* `code`** snake_case_word 2*3*4 \\*plain\\*\nnext\n\n"
                            "1. one\n   - deep\n2. two\n\n> quote\n\n| a | b |\n|--:|---|\n| 1 | x \\| y |\n\n---\n\n"
                            "```py\nprint('<b>')\n```\nhttps://example.com/a_b. <https://example.com/c>"})
