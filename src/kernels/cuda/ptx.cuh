@@ -88,6 +88,42 @@ __device__ __forceinline__ void let_next_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
+// A barrier of one group of warps of a block; number 0 is that of the block.
+__device__ __forceinline__ void barrier_of_group(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Barriers in shared memory, 8 bytes each: a phase ends when the announced number of threads has arrived. A
+// wait names the phase by its parity, 0 for the first; the one "before the first", 1, has ended.
+__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity) {
+  uint32_t ended = 0;
+  while (ended == 0) {
+    asm volatile(
+        "{\n.reg .pred ended;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, ended;\n}"
+        : "=r"(ended)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+}
+
+// Four warps pass registers on to others of their block: each thread's count, a multiple of 8.
+template <int kCount>
+__device__ __forceinline__ void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
 // A barrier of the blocks of a cluster that orders no memory: it says that the others have come this far.
 __device__ __forceinline__ void arrive_in_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -106,6 +142,13 @@ __device__ __forceinline__ float low_float(uint32_t pair) {
 }
 __device__ __forceinline__ float high_float(uint32_t pair) {
   return __uint_as_float(pair & 0xffff0000u);
+}
+
+// 2^x to 2^-22 of it, 0 below the smallest normal number.
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 __device__ __forceinline__ float sigmoid(float x) {
