@@ -6,13 +6,37 @@
 #include <utility>
 #include <variant>
 
+#include "chat/answer_grammar.h"
 #include "chat/prompt_tokens.h"
 #include "cli/terminal.h"
+#include "grammar/token_matcher.h"
 
 namespace weir::cli {
 namespace {
 
-GenerationRequest request_of(const Engine& engine, const TurnOptions& options, std::vector<int32_t> prompt) {
+Result<grammar::Grammar> grammar_of(const Engine& engine, const TurnOptions& options) {
+  AnswerForm form;
+  form.schema = options.schema;
+  form.schema_name = "--json-schema";
+  std::vector<std::string> notes;  // they are about tools
+  return answer_grammar(engine.layout, form, options.think, notes);
+}
+
+Status add_form(const Engine& engine, const TurnOptions& options, GenerationRequest& request) {
+  if (options.schema) {
+    WEIR_TRY(grammar::Grammar grammar, grammar_of(engine, options));
+    const auto vocabulary = std::make_shared<const grammar::TokenTrie>(engine.tokenizer);
+    WEIR_TRY(request.grammar, grammar::TokenGrammar::make(std::move(grammar), vocabulary));
+  }
+  if (options.think && options.think_budget) {
+    WEIR_TRY(ThinkingEnd end, thinking_end(engine.layout, engine.tokenizer));
+    request.thinking = ThinkingLimit{*options.think_budget, std::move(end.text), std::move(end.tokens)};
+  }
+  return Ok{};
+}
+
+Result<GenerationRequest> request_of(const Engine& engine, const TurnOptions& options,
+                                     std::vector<int32_t> prompt) {
   GenerationRequest request;
   request.prompt = std::move(prompt);
   request.sampling = options.sampling;
@@ -22,6 +46,7 @@ GenerationRequest request_of(const Engine& engine, const TurnOptions& options, s
   request.sequence = options.sequence;
   request.draft = options.draft;
   request.denoising = options.denoising;
+  WEIR_RETURN_IF_ERROR(add_form(engine, options, request));
   return request;
 }
 
@@ -52,6 +77,11 @@ Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn) {
   if (draft == Draft::kOff || !engine.generator->is_diffusion()) return Ok{};
   return Error{Code::kInvalidArgument, "--draft has no meaning for a diffusion model",
                "it makes many tokens in a pass already"};
+}
+
+Status check_form(const Engine& engine, const TurnOptions& turn) {
+  WEIR_RETURN_IF_ERROR(grammar_of(engine, turn));
+  return Ok{};
 }
 
 Result<std::optional<CanvasTrace>> open_trace(const std::string& path, const Engine& engine) {
@@ -100,15 +130,15 @@ Result<std::unique_ptr<Turn>> Turn::start(Engine& engine, const Conversation& co
   WEIR_TRY(const Prompt rendered,
            render_prompt(engine.layout, conversation, {.enable_thinking = options.think}));
   WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(rendered, engine.tokenizer));
-  std::unique_ptr<Turn> turn(
-      new Turn(std::move(writers), make_output_parser(engine.layout, options.think, {})));
+  WEIR_TRY(GenerationRequest request, request_of(engine, options, std::move(prompt)));
+  std::unique_ptr<Turn> turn(new Turn(
+      std::move(writers), make_output_parser(engine.layout, options.think, {}, options.schema.has_value())));
   GenerationCallbacks callbacks;
   callbacks.cancel = turn->writers_.interrupted;
   callbacks.canvas = turn->writers_.canvas;
   callbacks.piece = [t = turn.get()](const Piece& piece) { t->take(t->parser_->feed(piece.text)); };
-  WEIR_TRY(turn->generation_,
-           engine.generator->start(engine.tokenizer, request_of(engine, options, std::move(prompt)),
-                                   std::move(callbacks), std::move(held)));
+  WEIR_TRY(turn->generation_, engine.generator->start(engine.tokenizer, std::move(request),
+                                                      std::move(callbacks), std::move(held)));
   return turn;
 }
 

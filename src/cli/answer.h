@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "chat/json_text.h"
 #include "chat/message.h"
 #include "chat/output_parser.h"
 #include "cli/canvas_trace.h"
@@ -27,6 +28,8 @@ struct TurnOptions {
   std::vector<std::string> stop;
   int64_t max_tokens = 0;  // 0: until the context is full
   bool think = true;
+  std::optional<int64_t> think_budget;  // most tokens of thinking, at least 1; unset: no limit
+  std::optional<Json> schema;           // that the content satisfies; unset: it is free
   Draft draft = Draft::kOff;
   uint32_t sequence = 0;               // tells apart answers drawn with one seed
   std::optional<Denoising> denoising;  // set for a diffusion model
@@ -39,6 +42,9 @@ Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& fl
 
 // Has the turn draft. Error: kInvalidArgument for a diffusion model, which has no use for it.
 Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn);
+
+// Whether the schema can be enforced. Errors: those of answer_grammar.
+Status check_form(const Engine& engine, const TurnOptions& turn);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {
@@ -61,7 +67,8 @@ struct Answer {
 // A turn while the answer is being made. Several may take their steps together (Generator::step).
 class Turn {
  public:
-  // Errors: those of the layout, the tokenizer and Generator::start. `engine` must outlive the turn.
+  // Errors: those of the layout, the tokenizer, answer_grammar and Generator::start. `engine` must outlive
+  // the turn.
   static Result<std::unique_ptr<Turn>> start(Engine& engine, const Conversation& conversation,
                                              const TurnOptions& options, TurnWriters writers,
                                              HeldSequence&& held);

@@ -12,6 +12,7 @@
 #include "cli/chat_session.h"
 #include "cli/environment.h"
 #include "cli/exit_code.h"
+#include "cli/form_options.h"
 #include "cli/line_reader.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -30,6 +31,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
+  FormOptions form;
   std::optional<bool> think;
   bool stats = false;
   std::string trace;
@@ -69,6 +71,7 @@ std::optional<Input> read_input(LineReader& reader) {
 Result<ChatSession> start(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.timed = !options.trace.empty()}));
   WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
+  WEIR_RETURN_IF_ERROR(options.form.over(engine, options.think, turn));
   std::optional<Bandwidth> machine;
   if (options.stats) {
     WEIR_TRY(machine, measure_bandwidth(*engine.pool, kQuickPasses));
@@ -116,6 +119,7 @@ Verb add_chat(CLI::App& app) {
       ->type_name("FILE");
   options->model.add(*command);
   options->sampling.add(*command);
+  options->form.add(*command);
   options->denoising.add(*command);
   options->backend.add(*command);
   return {command, [options] { return chat(*options); }};

@@ -10,6 +10,7 @@
 #include "cli/bandwidth.h"
 #include "cli/draft_option.h"
 #include "cli/exit_code.h"
+#include "cli/form_options.h"
 #include "cli/interrupt.h"
 #include "cli/json_report.h"
 #include "cli/options.h"
@@ -29,6 +30,7 @@ struct Options {
   BackendOptions backend;
   SamplingOptions sampling;
   DenoisingOptions denoising;
+  FormOptions form;
   Draft draft = Draft::kOff;
   std::optional<bool> think;
   bool json = false;
@@ -60,6 +62,7 @@ Result<int> run(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend,
                                       {.draft = options.draft, .timed = !options.trace.empty()}));
   WEIR_TRY(TurnOptions turn, turn_options(engine, options.sampling, options.denoising, options.think));
+  WEIR_RETURN_IF_ERROR(options.form.over(engine, options.think, turn));
   WEIR_RETURN_IF_ERROR(use_draft(engine, options.draft, turn));
 
   const InterruptScope interrupt;
@@ -100,6 +103,7 @@ Verb add_run(CLI::App& app) {
       ->type_name("FILE");
   options->model.add(*command);
   options->sampling.add(*command);
+  options->form.add(*command);
   options->denoising.add(*command);
   options->backend.add(*command);
   return {command, [options] {

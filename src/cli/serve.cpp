@@ -13,6 +13,7 @@
 
 #include "cli/engine.h"
 #include "cli/exit_code.h"
+#include "cli/model_identity.h"
 #include "cli/options.h"
 #include "cli/stop_signal.h"
 #include "cli/terminal.h"
@@ -87,14 +88,23 @@ Result<server::ServerOptions> server_options(const Options& options) {
   return server;
 }
 
-Result<int> serve(const Options& options) {
-  WEIR_TRY(const server::ServerOptions server_flags, server_options(options));
-  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.most_running}));
+Result<SchedulerOptions> scheduler_options(const Options& options, const std::string& model_folder) {
   SchedulerOptions scheduling;
   scheduling.most_running = options.most_running;
   scheduling.most_waiting = options.most_waiting;
   scheduling.cache_bytes = static_cast<uint64_t>(options.cache_bytes);
   scheduling.state_folder = options.state_folder;
+  scheduling.notice = [](const std::string& sentence) { tell(fmt::format("weir: {}\n", sentence)); };
+  if (!options.state_folder.empty()) {
+    WEIR_TRY(scheduling.model_identity, model_identity(model_folder));
+  }
+  return scheduling;
+}
+
+Result<int> serve(const Options& options) {
+  WEIR_TRY(const server::ServerOptions server_flags, server_options(options));
+  WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.most_running}));
+  WEIR_TRY(const SchedulerOptions scheduling, scheduler_options(options, engine.folder));
   StopSignal stop;
   WEIR_TRY(const auto scheduler, Scheduler::start(*engine.generator, engine.tokenizer, scheduling));
   server::ServedModel model = served_model(engine, options);

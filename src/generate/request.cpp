@@ -34,6 +34,20 @@ Status validate_prompt(const GenerationRequest& request, const GenerationBounds&
   return Ok{};
 }
 
+Status validate_thinking(const ThinkingLimit& limit, int64_t vocabulary) {
+  if (limit.tokens < 1) {
+    return invalid(
+        fmt::format("the thinking is limited to {} tokens, but a limit is at least 1", limit.tokens),
+        "a prompt that ends the thinking has none");
+  }
+  const auto unknown = std::find_if(limit.forced.begin(), limit.forced.end(),
+                                    [&](int32_t token) { return token < 0 || token >= vocabulary; });
+  if (limit.end.empty() || limit.forced.empty() || unknown != limit.forced.end()) {
+    return invalid("the end of the thinking has no text, no tokens, or tokens that the model does not have");
+  }
+  return Ok{};
+}
+
 Status validate_checkpoints(const GenerationRequest& request) {
   int64_t last = 0;
   for (const int64_t position : request.checkpoints) {
@@ -76,6 +90,7 @@ Status validate(const GenerationRequest& request, const GenerationBounds& bounds
     return invalid(
         fmt::format("top_logprobs is {}, but must be from 0 to {}", *request.top_logprobs, kMaxTopLogprobs));
   }
+  if (request.thinking) WEIR_RETURN_IF_ERROR(validate_thinking(*request.thinking, bounds.vocabulary));
   WEIR_RETURN_IF_ERROR(validate_checkpoints(request));
   WEIR_RETURN_IF_ERROR(validate_stop_strings(request.stop_strings));
   WEIR_RETURN_IF_ERROR(validate(request.sampling, bounds.vocabulary));

@@ -20,6 +20,17 @@ class Pipe(WeirTest):
         self.assertEqual(done.stdout.count("16. The answer is 16."), 2)
         self.assertEqual(done.stderr, "")
 
+    def test_every_answer_is_held_to_the_schema_with_thinking_and_without(self):
+        schema = {"type": "object", "properties": {"number": {"type": "integer", "maximum": 999, "minimum": 0}}, "required": ["number"]}
+        question = "What is 4 times 4?\n"
+        done = self.weir("chat", "--temperature", "0", "--json-schema", json.dumps(schema), "--think-budget", "2",
+                         stdin=f"{question}/think off\n{question}")
+        first, end = json.JSONDecoder().raw_decode(done.stdout)  # space is free, line breaks too
+        second = json.loads(done.stdout[end:])
+        self.assertEqual([list(first), list(second)], [["number"], ["number"]])
+        self.assertEqual(done.stderr.count("Considering the limited time"), 1)
+        self.fails(3, "chat", "--json-schema", '{"not": {}}', stdin=question, says=["--json-schema", "not"])
+
     def test_a_backslash_and_a_block_make_one_message_of_many_lines(self):
         saved = self.folder / "talk.json"
         lines = "What is\\\n4 times 4?\n\"\"\"\n/not a command\nWhat is 4 times 4?\n\"\"\"\n"

@@ -16,6 +16,66 @@ from support import ENDLESS, GREEDY, MODEL, PROBLEMS, TIMEOUT, WeirTest
 QUESTION = "What is 4 times 4?"
 
 
+SCHEMA = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99},
+                                                   "minItems": 2, "maxItems": 4},
+                                       "sign": {"enum": ["times", "plus"]}},
+          "required": ["numbers", "sign"], "additionalProperties": False}
+
+
+class Form(WeirTest):
+    def fits(self, text):
+        value = json.loads(text)
+        self.assertEqual(list(value), ["numbers", "sign"])
+        self.assertIn(len(value["numbers"]), (2, 3, 4))
+        self.assertTrue(all(type(number) is int and 0 <= number <= 99 for number in value["numbers"]))
+        self.assertIn(value["sign"], ("times", "plus"))
+
+    def test_the_answer_is_json_of_the_schema_whatever_the_model_would_say(self):
+        file = self.folder / "schema.json"
+        file.write_text(json.dumps(SCHEMA))
+        hot = ["--temperature", "20", "--top-k", "0", "--top-p", "1"]
+        for seed, schema in enumerate((file, json.dumps(SCHEMA), file)):
+            self.fits(self.weir("run", "--no-think", *hot, "--seed", seed, "--json-schema", schema, QUESTION).stdout)
+        thought = self.report("run", "--temperature", "0", "--json-schema", file, QUESTION)
+        self.fits(thought["answer"])
+        self.assertEqual(thought["thinking"], "4 x 4 = 16.")
+        drafted = self.report("run", "--temperature", "0", "--json-schema", file, "--draft", "lookup", QUESTION)
+        self.assertEqual(drafted["answer"], thought["answer"])
+
+    def test_thinking_stays_within_its_budget(self):
+        hot = ["run", "--temperature", "50", "--top-k", "0", "--top-p", "1", "--seed", "1", "--max-tokens", "80", QUESTION]
+        free, limited = self.report(*hot), self.report(*hot, "--think-budget", "7")
+        end = "\n\nConsidering the limited time by the user, I have to give the solution based on the thinking directly now."
+        self.assertTrue(limited["thinking"].endswith(end), limited["thinking"])
+        thought = limited["thinking"][:-len(end)]
+        self.assertTrue(thought and free["thinking"].startswith(thought), (thought, free["thinking"]))
+        self.assertGreater(len(free["thinking"]), len(thought))
+        enough = self.report("run", "--temperature", "0", "--think-budget", "1000", QUESTION)
+        self.assertEqual((enough["thinking"], enough["answer"]), ("4 x 4 = 16.", "The answer is 16."))
+        none = self.report("run", "--temperature", "0", "--think-budget", "0", QUESTION)
+        self.assertEqual((none["thinking"], none["answer"]), ("", "4 x 4 = 16. The answer is 16."))
+
+    def test_thinking_within_its_budget_goes_before_json(self):
+        out = self.report("run", "--temperature", "50", "--top-k", "0", "--top-p", "1", "--seed", "1", "--think-budget", "3",
+                          "--json-schema", json.dumps(SCHEMA), QUESTION)
+        self.fits(out["answer"])
+        self.assertIn("Considering the limited time", out["thinking"])
+
+    def test_forms_that_cannot_be_are_refused_by_name(self):
+        file = self.folder / "schema.json"
+        file.write_text("{")
+        for words, more in ((["schema.json", "no JSON"], ["--json-schema", file]),
+                            (["no JSON"], ["--json-schema", "{5}"]),
+                            (["--no-think contradicts --think-budget 5"], ["--no-think", "--think-budget", "5"]),
+                            (["--think contradicts --think-budget 0"], ["--think", "--think-budget", "0"])):
+            self.fails(2, "run", *more, QUESTION, says=words)
+        self.fails(3, "run", "--json-schema", '{"uniqueItems": true}', QUESTION, says=["--json-schema: uniqueItems"])
+        self.fails(3, "run", "--json-schema", self.folder / "gone.json", QUESTION, says=["gone.json"])
+        for flag, value in (("--json-schema", "{}"), ("--think-budget", "5")):
+            self.fails(2, "run", "-m", "pocket-gemma", flag, value, QUESTION, says=[flag, "diffusion"])
+            self.fails(2, "chat", "-m", "pocket-gemma", flag, value, says=[flag, "diffusion"])
+
+
 class Run(WeirTest):
     def test_the_answer_alone_is_on_stdout(self):
         done = self.weir("run", *GREEDY, QUESTION)

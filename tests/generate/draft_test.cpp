@@ -7,6 +7,8 @@
 
 #include "generate/autoregressive.h"
 #include "generate/pocket_generation.h"
+#include "grammar/schema.h"
+#include "grammar/token_matcher.h"
 #include "kernels/cpu/cpu_steps.h"
 #include "support/golden.h"
 #include "support/qwen.h"
@@ -191,6 +193,43 @@ TEST_F(Drafted, PenaltiesStopsLimitsAndLogprobsCountAcceptedTokensOneByOne) {
       EXPECT_TRUE(generate(plain, oracle(whole(plain, expected), 0.2, seed)) == expected);
     }
   }
+}
+
+TEST_F(Drafted, AGrammarAndALimitOnThinkingHoldAnswersToTheSameWithDrafts) {
+  const auto schema = grammar::Json::parse(R"({"type": "object", "required": ["steps", "sum"], "properties": {
+      "steps": {"type": "array", "items": {"enum": ["add", "take away", "double"]}, "minItems": 2, "maxItems": 5},
+      "sum": {"type": "integer", "minimum": 10, "maximum": 5000}}})");
+  auto grammar = grammar::schema_grammar(schema, "schema");
+  ASSERT_TRUE(grammar.ok());
+  const auto vocabulary = std::make_shared<const grammar::TokenTrie>(*tokenizer_);
+  const auto held_to = *grammar::TokenGrammar::make(std::move(*grammar), vocabulary);
+  const Tokens end = *tokenizer_->encode("\nEnough.\n</think>\n\n", AddedTokens::kRecognise);
+  int64_t accepted = 0, complete = 0;
+  for (int k = 0; k < 3; ++k) {
+    for (const float temperature : {0.0f, 8.0f}) {
+      GenerationRequest formed = request(k, temperature), limited = formed;
+      formed.grammar = held_to;
+      limited.thinking = ThinkingLimit{5, "</think>", end};
+      for (const GenerationRequest& plain : {formed, limited}) {
+        const Answer expected = generate(plain);
+        if (plain.grammar && expected.reason == FinishReason::kStop) {
+          ++complete;
+          const auto written = grammar::Json::parse(expected.text, nullptr, false);
+          EXPECT_TRUE(written.is_object() && written.contains("sum")) << expected.text;
+        }
+        GenerationRequest looked_up = plain;
+        looked_up.draft = Draft::kLookup;
+        EXPECT_TRUE(generate(looked_up) == expected);
+        for (const double wrong : {0.0, 0.3}) {
+          const Answer found = generate(plain, oracle(whole(plain, expected), wrong, 3));
+          EXPECT_TRUE(found == expected) << k << ", " << temperature << ", " << found.text;
+          accepted += found.statistics.accepted_tokens;
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 150);
+  EXPECT_GT(complete, 2);
 }
 
 TEST_F(Drafted, ASequenceGoesOnAsIfItHadNeverGuessed) {

@@ -60,6 +60,21 @@ TEST_F(GuideTest, a_cut_in_the_middle_of_the_end_is_a_cut) {
   EXPECT_EQ(answer_of(std::move(request)).size(), 7u);
 }
 
+TEST_F(GuideTest, a_limit_that_none_can_keep_is_refused) {
+  GenerationRequest request = thinking_request(1);
+  EXPECT_TRUE(validate(request, {1364, 64, 8}).ok());
+  const ThinkingLimit good = *request.thinking;
+  for (const ThinkingLimit& bad :
+       {ThinkingLimit{0, good.end, good.forced}, ThinkingLimit{-1, good.end, good.forced},
+        ThinkingLimit{1, "", good.forced}, ThinkingLimit{1, good.end, {}}, ThinkingLimit{1, good.end, {1364}},
+        ThinkingLimit{1, good.end, {-1}}}) {
+    request.thinking = bad;
+    const Status status = validate(request, {1364, 64, 8});
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::kInvalidArgument);
+  }
+}
+
 TEST_F(GuideTest, thinking_that_ends_in_time_is_left_alone) {
   Guide guide(*tokenizer_, nullptr, ThinkingLimit{3, "</think>", {1, 2}}, {});
   guide.accept(*tokenizer_->find("a"));

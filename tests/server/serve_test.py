@@ -2,7 +2,9 @@
 import concurrent.futures
 import http.client
 import json
+import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -366,6 +368,47 @@ class Connections(ServeTest):
         process.send_signal(signal.SIGTERM)
         self.assertIn("shutting down", response.read().decode())
         self.assertEqual(process.wait(30), 0)
+
+
+class StateFolder(ServeTest):
+    """What --state-dir keeps."""
+    asked = {"messages": [{"role": "user", "content": "7 + 5 = 12. " * 40}], "temperature": 0, "max_tokens": 4}
+
+    def ask_once(self, model, states):
+        """One server's life with one question: the answer, the tokens it reused, and its log."""
+        self.model = model
+        process, port = self.serve("--state-dir", states)
+        answer = self.post(port, "/v1/chat/completions", self.asked)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 0)
+        return (answer["choices"][0]["message"], answer["usage"]["prompt_tokens_details"]["cached_tokens"],
+                self.log.read_text())
+
+    def test_prefixes_survive_a_restart_and_belong_to_their_weights(self):
+        states = self.folder / "states"
+        model = shutil.copytree(ROOT / "models" / self.model, self.folder / "model")
+        first, reused, _ = self.ask_once(model, states)
+        self.assertEqual(reused, 0)
+        again, reused, log = self.ask_once(model, states)
+        self.assertEqual(again, first)
+        self.assertGreater(reused, 100)
+        self.assertEqual(log.count("weir: "), 2, log)  # it is ready, and it ends
+        weights = model / "model.safetensors"
+        os.utime(weights, (weights.stat().st_atime, weights.stat().st_mtime + 5))  # as if they were others
+        self.assertEqual(self.ask_once(model, states)[:2], (first, 0))
+
+    def test_a_damaged_file_is_reported_and_skipped(self):
+        states = self.folder / "states"
+        first, _, _ = self.ask_once("pocket-qwen", states)
+        damaged = sorted(states.glob("*.sequence"))
+        self.assertTrue(damaged)
+        for file in damaged:
+            file.write_bytes(file.read_bytes()[:-9] + b"x" * 9)
+        again, reused, log = self.ask_once("pocket-qwen", states)
+        self.assertEqual((again, reused), (first, 0))
+        for file in damaged:
+            self.assertIn(file.name, log)
+        self.assertIn("checksum", log)
 
 
 class Diffusion(ServeTest):
