@@ -10,12 +10,14 @@ namespace weir::cli {
 
 inline CLI::Option* add_draft(CLI::App& command, Draft& draft) {
   const auto set = [&draft](const std::string& name) {
-    draft = name == "lookup" ? Draft::kLookup : Draft::kOff;
+    draft = name == "lookup" ? Draft::kLookup : name == "head" ? Draft::kHead : Draft::kOff;
   };
   return command
-      .add_option_function<std::string>(
-          "--draft", set, "Guess further tokens, which one pass checks: lookup or off; default: off")
-      ->check(CLI::IsMember({"off", "lookup"}))
+      .add_option_function<std::string>("--draft", set,
+                                        "Guess further tokens, which one pass checks: lookup (what the text "
+                                        "repeats), head (the checkpoint's "
+                                        "multi-token prediction) or off; default: off")
+      ->check(CLI::IsMember({"off", "lookup", "head"}))
       ->type_name("NAME");
 }
 

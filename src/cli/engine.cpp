@@ -44,10 +44,12 @@ class Loading {
 }  // namespace
 
 Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                               const BackendOptions& options, int64_t answers) {
+                                               const BackendOptions& options, int64_t answers,
+                                               bool draft_head) {
   Loading loading;
   return qwen::Model::load(std::move(checkpoint), std::move(steps),
-                           {.max_rows = options.chunk, .max_wanted = answers}, loading.progress());
+                           {.max_rows = options.chunk, .max_wanted = answers, .draft_head = draft_head},
+                           loading.progress());
 }
 
 Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
@@ -104,7 +106,8 @@ Result<std::unique_ptr<Generator>> load_generator(Checkpoint checkpoint, std::un
     return make_generator(std::move(model));
   }
   const int64_t rows = options.draft == Draft::kOff ? 1 : 1 + kMostDrafts;  // with logits, of each answer
-  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend, options.parallel * rows));
+  WEIR_TRY(auto model, load_qwen(std::move(checkpoint), std::move(steps), backend, options.parallel * rows,
+                                 options.draft == Draft::kHead));
   return make_generator(std::move(model));
 }
 

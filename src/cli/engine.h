@@ -44,7 +44,8 @@ Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadP
 // Pack the weights, with a progress bar on a terminal. They make room for passes that `answers` share, or
 // that denoise `canvases` together.
 Result<std::unique_ptr<qwen::Model>> load_qwen(Checkpoint checkpoint, std::unique_ptr<Steps> steps,
-                                               const BackendOptions& options, int64_t answers = 1);
+                                               const BackendOptions& options, int64_t answers = 1,
+                                               bool draft_head = false);
 Result<std::unique_ptr<diffusion_gemma::Model>> load_diffusion_gemma(Checkpoint checkpoint,
                                                                      std::unique_ptr<Steps> steps,
                                                                      const BackendOptions& options,

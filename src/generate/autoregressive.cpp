@@ -25,6 +25,10 @@ Status AutoregressiveGeneration::check(const qwen::Model& model, const Tokenizer
                                        const GenerationRequest& request) {
   WEIR_RETURN_IF_ERROR(
       validate(request, {vocabulary_of(model, tokenizer), model.config().context, model.max_rows()}));
+  if (request.draft == Draft::kHead && !model.has_draft_head()) {
+    return Error{Code::kInvalidArgument,
+                 "guesses of the draft head were asked for, but the model was loaded without it", ""};
+  }
   if (!request.denoising) return Ok{};
   return Error{Code::kInvalidArgument, "denoising settings were given to a model that does not denoise",
                "they belong to DiffusionGemma"};
@@ -51,9 +55,14 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
         choice_rules(request.sampling, vocabulary_of(model, tokenizer), request.sequence);
     WEIR_TRY(chooser, model.steps().make_chooser(rules, request.prompt));
   }
-  return std::unique_ptr<Generation>(
+  const bool draft_head = request.draft == Draft::kHead;
+  std::unique_ptr<AutoregressiveGeneration> generation(
       new AutoregressiveGeneration(model, tokenizer, std::move(request), std::move(callbacks),
                                    std::move(sequence.state), std::move(chooser)));
+  if (draft_head) {
+    WEIR_TRY(generation->pairs_, model.new_draft_sequence());
+  }
+  return std::unique_ptr<Generation>(std::move(generation));
 }
 
 AutoregressiveGeneration::AutoregressiveGeneration(qwen::Model& model, const Tokenizer& tokenizer,
@@ -95,24 +104,6 @@ bool AutoregressiveGeneration::is_last(std::span<const int32_t> chunk) const {
 
 void AutoregressiveGeneration::count_bytes() {
   if (!in_prompt()) statistics_.bytes_moved += model_.bytes_per_token(state_.position);
-}
-
-// Guesses what follows the token that the next pass leads to, where that is allowed and pays.
-void AutoregressiveGeneration::make_draft() {
-  draft_.clear();
-  const bool wanted = guess_ || (request_.draft == Draft::kLookup && gauge_.pays());
-  if (!wanted || in_prompt() || !is_last(next_chunk())) return;
-  const auto size = static_cast<int64_t>(tokens_.size());
-  const int64_t context_left = request_.context - size - 1;
-  int64_t most = std::min({kMostDrafts, model_.max_wanted() - 1, context_left,
-                           model_.max_rows() - static_cast<int64_t>(next_chunk().size())});
-  if (request_.max_tokens > 0) {
-    most = std::min(most, request_.max_tokens - (size - static_cast<int64_t>(prompt_tokens_)) - 1);
-  }
-  draft_ = guess_ ? guess_(tokens_, most) : lookup_draft(tokens_, most);
-  const auto& ends = request_.end_tokens;
-  draft_.erase(std::find_first_of(draft_.begin(), draft_.end(), ends.begin(), ends.end()), draft_.end());
-  if (!draft_.empty() && !model_.mark(state_, bookmark_).ok()) draft_.clear();  // no memory for it
 }
 
 // The chunks of several generations, one behind the other, each with its drafts behind it.
@@ -201,7 +192,11 @@ void AutoregressiveGeneration::run_pass(qwen::Model& model, std::vector<Autoregr
 // Takes the logits of a pass over `rows` rows: of none, of the last token, or of that and its drafts. Each
 // row is sampled as it would be alone, until one gives another token than was guessed.
 void AutoregressiveGeneration::take_rows(std::span<const float> logits, int64_t rows, double seconds) {
-  if (logits.empty()) return take(std::optional<Sampled>(), seconds);
+  const int64_t first = state_.position - rows;
+  if (logits.empty()) {
+    take(std::optional<Sampled>(), seconds);
+    return ask_draft_head(first, rows);
+  }
   const bool prefill = in_prompt();
   const auto vocabulary = static_cast<size_t>(model_.config().vocabulary);
   const int64_t before = statistics_.generated_tokens;
@@ -222,8 +217,12 @@ void AutoregressiveGeneration::take_rows(std::span<const float> logits, int64_t 
   if (error_) return;
   statistics_.drafted_tokens += static_cast<int64_t>(draft_.size());
   statistics_.accepted_tokens += static_cast<int64_t>(right);
-  if (!prefill) gauge_.add(rows > 1, spent, statistics_.generated_tokens - before);
+  if (!prefill) {
+    spent += std::exchange(head_seconds_, 0);
+    gauge_.add(rows > 1, spent, statistics_.generated_tokens - before);
+  }
   if (right < draft_.size()) model_.go_back(state_, bookmark_);
+  ask_draft_head(first, rows);
 }
 
 void AutoregressiveGeneration::step_on_device() {

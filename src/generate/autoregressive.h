@@ -60,6 +60,9 @@ class AutoregressiveGeneration final : public Generation {
   using MakeDraft = std::function<std::vector<int32_t>(std::span<const int32_t> tokens, int64_t most)>;
   void use_draft(MakeDraft make) { guess_ = std::move(make); }
 
+  // Drafts whether it pays or not, for tests.
+  void always_draft() { always_ = true; }
+
  private:
   friend Status step_together(qwen::Model& model, std::span<AutoregressiveGeneration* const> generations);
 
@@ -77,7 +80,10 @@ class AutoregressiveGeneration final : public Generation {
   std::span<const int32_t> next_chunk() const;
   bool is_last(std::span<const int32_t> chunk) const;
   void count_bytes();
+  bool may_draft() const { return always_ || gauge_.pays(); }
   void make_draft();
+  std::vector<int32_t> guesses(int64_t most) const;
+  void ask_draft_head(int64_t first, int64_t rows);
   void take_rows(std::span<const float> logits, int64_t rows, double seconds);
   void step_on_device();
   Result<std::optional<Sampled>> next_on_device();
@@ -106,6 +112,13 @@ class AutoregressiveGeneration final : public Generation {
   qwen::Model::Bookmark bookmark_;
   DraftGauge gauge_;
   MakeDraft guess_;
+  bool always_ = false;
+  // Set when the model's draft head guesses: the pairs that it has seen, the position of the next one, what
+  // it guessed last, and the time that it took since the gauge last heard.
+  std::optional<SequenceState> pairs_;
+  int64_t next_pair_ = 0;
+  std::vector<int32_t> guessed_;
+  double head_seconds_ = 0;
   AnswerText answer_text_;
   std::optional<FinishReason> finish_;
   std::optional<Error> error_;

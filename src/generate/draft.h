@@ -11,10 +11,15 @@ enum class Draft {
   kOff,
   kLookup,  // what followed the last occurrence of the answer's last tokens (Saxena, prompt lookup decoding,
             // 2023)
+  kHead,    // what the checkpoint's multi-token prediction head says
 };
 
 // Most tokens that a pass checks.
 inline constexpr int64_t kMostDrafts = 4;
+
+// Tokens that a draft head guesses: each costs a pass through head and vocabulary, and is less sure than the
+// one before it. vLLM's recipe for Qwen3.6 takes as many.
+inline constexpr int64_t kHeadDrafts = 2;
 
 // The tokens, at most `most`, that followed the latest earlier occurrence of the last three tokens, or else
 // of the last two. Empty when there is none.

@@ -11,4 +11,9 @@ namespace weir::qwen {
 // batch's sequences but does not advance their positions.
 void forward(Steps& steps, const Weights& weights, float norm_epsilon, const Batch& batch, const Pass& pass);
 
+// Runs pairs through the draft head: row t of the batch has the token, row t of `hidden` [T, H] float32 the
+// hidden row before it. The batch's sequences are the head's own.
+void draft_forward(Steps& steps, const Weights& weights, float norm_epsilon, const Batch& batch, Rows hidden,
+                   const Pass& pass);
+
 }  // namespace weir::qwen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/diffusion_steps.h"
 #include "models/kv_pages.h"
 #include "models/pass_checks.h"
 #include "models/qwen/forward.h"
@@ -23,10 +24,14 @@ Result<std::unique_ptr<Model>> Model::load(Checkpoint checkpoint, std::unique_pt
                                            const LoadOptions& options, const Progress& progress) {
   WEIR_TRY(Config config, read_config(checkpoint));
   std::unique_ptr<Model> model(new Model(std::move(config), std::move(checkpoint), std::move(steps)));
-  WEIR_TRY(model->weights_, load_weights(model->checkpoint_, model->config_, *model->steps_, progress));
+  WEIR_TRY(model->weights_,
+           load_weights(model->checkpoint_, model->config_, *model->steps_, options.draft_head, progress));
   WEIR_TRY(model->workspace_,
            Workspace::make(*model->steps_, model->config_, options.max_rows, options.max_wanted));
   model->logits_.resize(static_cast<size_t>(options.max_wanted * model->config_.vocabulary));
+  if (options.draft_head) {
+    WEIR_TRY(model->draft_rows_, DraftRows::make(*model->steps_, model->config_, options.max_rows));
+  }
   return model;
 }
 
@@ -110,6 +115,10 @@ Result<Pass> Model::start(const Batch& batch) {
   const Pass pass =
       workspace_.pass(static_cast<int64_t>(batch.tokens.size()), static_cast<int64_t>(batch.wanted.size()));
   forward(*steps_, weights_, config_.norm_epsilon, batch, pass);
+  if (draft_rows_) {
+    steps_->diffusion()->norm(draft_rows_->hidden.first(pass.x.rows), pass.x, weights_.norm,
+                              config_.norm_epsilon);
+  }
   return pass;
 }
 
@@ -159,6 +168,7 @@ std::vector<KernelUse> Model::kernels() const {
     count.add("experts", *layer.moe.expert);
   }
   count.add("head", *weights_.head);
+  if (weights_.draft_head) count.add("draft experts", *weights_.draft_head->layer.moe.expert);
   return count.uses();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "kernels/steps.h"
 #include "models/kernel_use.h"
 #include "models/qwen/config.h"
+#include "models/qwen/draft_rows.h"
 #include "models/qwen/weights.h"
 #include "models/qwen/workspace.h"
 
@@ -21,6 +23,7 @@ namespace weir::qwen {
 struct LoadOptions {
   int64_t max_rows = 512;   // rows of one pass: the prefill chunk
   int64_t max_wanted = 16;  // rows of one pass whose logits can be asked for
+  bool draft_head = false;  // load the multi-token prediction head too
 };
 
 class Model {
@@ -62,6 +65,19 @@ class Model {
 
   std::vector<KernelUse> kernels() const;
 
+  bool has_draft_head() const { return draft_rows_.has_value(); }
+
+  // For a model loaded with its draft head: what the head keeps of a sequence, its own keys and values.
+  // Error: kOutOfMemory.
+  Result<SequenceState> new_draft_sequence();
+
+  // Lets the draft head see the rows [first_row, first_row + tokens) of the last run, each with the token
+  // that follows it, and guesses the `most` tokens behind the last of these. `pairs` goes on by `tokens`, one
+  // at least; guesses leave nothing in it. Errors: kOutOfMemory, and kDevice, after which `pairs` must be
+  // dropped.
+  Result<std::vector<int32_t>> draft(SequenceState& pairs, int64_t first_row, std::span<const int32_t> tokens,
+                                     int64_t most);
+
   // One pass, and then the choice of a token from the logits of its last row, which is the only one wanted;
   // waits for neither. `chooser` comes from steps().make_chooser. Errors as run() has, those of the device
   // when the token is taken.
@@ -81,6 +97,7 @@ class Model {
   Result<Pass> start(const Batch& batch);
   static void advance(const Batch& batch);
   Status reserve_pages(SequenceState& state, int64_t positions);
+  Result<int32_t> draft_pass(SequenceState& pairs, std::span<const int32_t> tokens, Rows hidden, bool wanted);
 
   // Order matters: weights may be views of the checkpoint, and their memory belongs to the backend.
   Config config_;
@@ -89,6 +106,7 @@ class Model {
   Weights weights_;
   Workspace workspace_;
   std::vector<float> logits_;
+  std::optional<DraftRows> draft_rows_;
 };
 
 }  // namespace weir::qwen

@@ -14,7 +14,7 @@ class Reader {
   Reader(Checkpoint& checkpoint, const Config& config, Steps& steps, const Progress& progress)
       : checkpoint_(checkpoint), config_(config), in_(checkpoint, steps, progress) {}
 
-  Result<Weights> read() {
+  Result<Weights> read(bool draft_head) {
     Weights w;
     WEIR_TRY(const Matrix embedding, in_.matrix("model.embed_tokens", config_.vocabulary, config_.hidden));
     WEIR_TRY(w.embedding, in_.steps().pack_embedding(embedding));
@@ -27,11 +27,35 @@ class Reader {
     }
     WEIR_TRY(w.norm, shifted_gain("model.norm.weight", config_.hidden));
     WEIR_TRY(w.head, in_.pack({{"lm_head", config_.vocabulary}}, config_.hidden, Use::kProjection));
+    if (draft_head) {
+      WEIR_TRY(w.draft_head, read_draft_head());
+    }
     WEIR_RETURN_IF_ERROR(checkpoint_.finish());
     return w;
   }
 
  private:
+  Result<DraftHead> read_draft_head() {
+    if (!has_draft_head(checkpoint_)) {
+      return Error{Code::kNotFound,
+                   checkpoint_.folder() + " has no multi-token prediction head (tensors mtp.*)",
+                   "conversions to MLX leave it out; --draft lookup needs none"};
+    }
+    const int64_t hidden = config_.hidden;
+    DraftHead head;
+    WEIR_TRY(head.norm_embedding, shifted_gain("mtp.pre_fc_norm_embedding.weight", hidden));
+    WEIR_TRY(head.norm_hidden, shifted_gain("mtp.pre_fc_norm_hidden.weight", hidden));
+    WEIR_TRY(head.norm, shifted_gain("mtp.norm.weight", hidden));
+    WEIR_TRY(const Matrix fc, in_.matrix("mtp.fc", hidden, 2 * hidden));
+    for (const auto& [first, half] :
+         {std::pair{int64_t{0}, &head.from_embedding}, std::pair{hidden, &head.from_hidden}}) {
+      const Matrix& columns = head.columns.emplace_back(fc, first, hidden).matrix();
+      WEIR_TRY(*half, in_.steps().pack({&columns, 1}, Use::kProjection));
+    }
+    WEIR_TRY(head.layer, read_layer("mtp.layers.0.", true));
+    return head;
+  }
+
   Result<Layer> read_layer(const std::string& prefix, bool attention) {
     Layer layer;
     WEIR_TRY(layer.norm_in, shifted_gain(prefix + "input_layernorm.weight", config_.hidden));
@@ -158,9 +182,13 @@ class Reader {
 
 }  // namespace
 
-Result<Weights> load_weights(Checkpoint& checkpoint, const Config& config, Steps& steps,
+bool has_draft_head(const Checkpoint& checkpoint) {
+  return checkpoint.has("mtp.fc.weight");
+}
+
+Result<Weights> load_weights(Checkpoint& checkpoint, const Config& config, Steps& steps, bool draft_head,
                              const Progress& progress) {
-  return Reader(checkpoint, config, steps, progress).read();
+  return Reader(checkpoint, config, steps, progress).read(draft_head);
 }
 
 }  // namespace weir::qwen
