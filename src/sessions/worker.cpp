@@ -12,6 +12,7 @@ void Worker::run() {
     }
     end_cancelled();
     admit();
+    start_admitted();
     // Whom an error struck says so itself.
     if (const auto turn = next_turn(); !turn.empty()) static_cast<void>(generator_.step(turn));
     retire();
@@ -34,20 +35,40 @@ void Worker::admit() {
     std::shared_ptr<SubmittedJob> job = queue_.pop();
     if (!job) return;
     auto running = std::make_unique<Running>();
-    running->job = job;
     running->prompt = job->request.prompt;
     running->queued_seconds = job->seconds_waited();
-    Status status = start(*running, std::move(job->request));
+    running->job = std::move(job);
+    running_.push_back(std::move(running));
+  }
+}
+
+// Answers to one prompt, such as the choices of a request, have it read once: the others start from what the
+// first one has left in the cache.
+void Worker::start_admitted() {
+  for (size_t i = 0; i < running_.size();) {
+    Running& running = *running_[i];
+    if (running.generation || (is_being_read(running.prompt) && !running.job->cancelled)) {
+      ++i;
+      continue;
+    }
+    Status status = start(running, std::move(running.job->request));
     if (status.ok()) {
-      running_.push_back(std::move(running));
+      ++i;
       continue;
     }
     JobResult result;
-    result.statistics.prompt_tokens = static_cast<int64_t>(running->prompt.size());
+    result.statistics.prompt_tokens = static_cast<int64_t>(running.prompt.size());
     result.error = std::move(status).error();
-    result.queued_seconds = running->queued_seconds;
-    finish(*job, std::move(result));
+    result.queued_seconds = running.queued_seconds;
+    finish(*running.job, std::move(result));
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+bool Worker::is_being_read(const std::vector<int32_t>& prompt) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const auto& running) {
+    return running->generation && running->prompt_left > 0 && running->prompt == prompt;
+  });
 }
 
 Status Worker::start(Running& running, GenerationRequest request) {
@@ -99,6 +120,7 @@ std::vector<Generation*> Worker::next_turn() {
   std::vector<Generation*> turn;
   int64_t room = options_.chunk;
   const auto steps = [&](const std::unique_ptr<Running>& running) {
+    if (!running->generation) return false;
     const bool cancelled = running->job->cancelled;  // whose step only ends it
     const int64_t rows = cancelled ? 0 : std::min(running->prompt_left, options_.chunk);
     if (rows > room) return false;
@@ -115,8 +137,8 @@ std::vector<Generation*> Worker::next_turn() {
 }
 
 void Worker::retire() {
-  const auto first = std::stable_partition(running_.begin(), running_.end(),
-                                           [](const auto& r) { return !r->generation->finished(); });
+  const auto goes_on = [](const auto& r) { return !r->generation || !r->generation->finished(); };
+  const auto first = std::stable_partition(running_.begin(), running_.end(), goes_on);
   std::vector<std::unique_ptr<Running>> ended(std::make_move_iterator(first),
                                               std::make_move_iterator(running_.end()));
   running_.erase(first, running_.end());

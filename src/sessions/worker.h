@@ -30,13 +30,15 @@ class Worker {
   struct Running {
     std::shared_ptr<SubmittedJob> job;
     std::vector<int32_t> prompt;
-    std::unique_ptr<Generation> generation;
-    int64_t prompt_left = 0;  // tokens to feed
+    std::unique_ptr<Generation> generation;  // null until it starts
+    int64_t prompt_left = 0;                 // tokens to feed
     double queued_seconds = 0;
   };
 
   void end_cancelled();
   void admit();
+  void start_admitted();
+  bool is_being_read(const std::vector<int32_t>& prompt) const;
   Status start(Running& running, GenerationRequest request);
   GenerationCallbacks callbacks(Running& running);
   void keep(const Running& running, const SequenceState& state);

@@ -49,6 +49,32 @@ TEST_P(Scheduling, AnswersThatTakeTurnsAreThoseThatTheyWouldBeAlone) {
   for (size_t q = 0; q < seen.size(); ++q) expect_same(seen[q], answer_cold(*model_, request(q)));
 }
 
+TEST_P(Scheduling, AnswersToOnePromptHaveItReadOnce) {
+  auto scheduler = this->scheduler({.most_running = 6, .chunk = 128});
+  std::promise<void> all_asked;
+  JobCallbacks callbacks;
+  callbacks.prompt = [&, go = all_asked.get_future().share()](int64_t, int64_t) { go.wait(); };
+  const auto first = taken(scheduler->submit(request(0, 1), callbacks));
+  GenerationRequest choice = request(1);
+  choice.prompt.insert(choice.prompt.begin() + 1, 900, 20);
+  std::vector<Asked> asked;
+  for (choice.sequence = 0; choice.sequence < 4; ++choice.sequence) asked.push_back(ask(*scheduler, choice));
+  asked.back().job->cancel();  // while the others wait for the prompt, or before
+  all_asked.set_value();
+  EXPECT_EQ(asked.back().seen.get().result.finish, FinishReason::kCancelled);
+  const auto size = static_cast<int64_t>(choice.prompt.size());
+  std::vector<Seen> seen;
+  for (size_t i = 0; i < 3; ++i) {
+    seen.push_back(asked[i].seen.get());
+    const int64_t reused = seen.back().result.statistics.reused_tokens;
+    EXPECT_TRUE(i == 0 ? reused < 64 : reused > size - 64) << reused << " of " << size;
+  }
+  scheduler.reset();
+  for (choice.sequence = 0; choice.sequence < 3; ++choice.sequence) {
+    expect_same(seen[choice.sequence], answer_cold(*model_, choice));
+  }
+}
+
 TEST_P(Scheduling, AFullQueueAndADrainingOneAreBusy) {
   auto scheduler = this->scheduler({.most_waiting = 2, .most_running = 1});
   const Asked running = ask(*scheduler, endless(0));
