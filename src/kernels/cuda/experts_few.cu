@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   const Part part = part_of(p.w, memory + warp * part_bytes(kKind), warp);
   if (shared_expert) fetch_part<kKind>(expert_of(p.w, kKind, p.shared_expert), part, blockIdx.x);
   const StagedRows<kKind> x(memory + warps * part_bytes(kKind), 1, p.w.cols);
-  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  x.clear_zeros(threadIdx.x);
   wait_for_previous();
   let_next_start();
   if (!shared_expert) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   // Each warp stages its own slot's row, whole: at 512 columns a slot has one warp.
   const int staged = staged_bytes(1, p.w.cols);
   const StagedRows<kKind> x(memory + warps * part_bytes(kKind) + warp * staged, 1, p.w.cols);
-  if (threadIdx.x % 32 < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x % 32] = 0;
+  x.clear_zeros(threadIdx.x % 32);
   wait_for_previous();
   let_next_start();
   if (!p.early) fetch_part<kKind>(expert_of(p.w, kKind, p.chosen[assignment]), part, blockIdx.x);

@@ -143,34 +143,108 @@ __device__ __forceinline__ void fetch_part(const TileMatrix& w, const Part& part
 }
 
 // Where a lane reads x for the right operand: 64 columns by one load of four matrices where x is bytes, by
-// two where it is bf16. A lane whose column no row fills reads zeros.
+// two where it is bf16.
 template <TileKind kKind>
 struct Operand {
-  uint32_t address;
-  uint32_t step;  // bytes for 64 columns; 0 where the lane reads zeros
+  static constexpr int kPlanes = has_planes(kKind) ? 2 : 1;
+  static constexpr int kStep = 128 / kPlanes;  // bytes for 64 columns
 
+  uint32_t address;
+
+  // Row first + i / kPlanes of x in column i; sums of columns without a row are dropped.
   __device__ __forceinline__ Operand(const StagedRows<kKind>& x, const Part& part, int first_row) {
-    constexpr int kPlanes = has_planes(kKind) ? 2 : 1;
-    const int lane = threadIdx.x % 32, row = first_row + lane % 8 / kPlanes, plane = lane % 8 % kPlanes;
-    const bool real = row < x.count;
-    step = real ? 128 / kPlanes : 0;
-    address = real ? shared_address(x.row(row)) + plane * x.stride + part.first_tile * step + 16 * (lane / 8)
-                   : shared_address(x.zero());
+    const int column = threadIdx.x % 8, row = first_row + column / kPlanes;
+    address = row < x.count ? of_row(x, part, row) : shared_address(x.zeros());
+  }
+  // The first row's planes in columns 2 pair and 2 pair + 1, zeros in the others.
+  __device__ __forceinline__ Operand(const StagedRows<kKind>& x, const Part& part, int, int pair) {
+    const int column = threadIdx.x % 8;
+    address = column / 2 == pair ? of_row(x, part, 0) : shared_address(x.zeros());
+  }
+  __device__ __forceinline__ void load(uint32_t b[4], int tile) const {
+    load_matrices(b, address + tile * kStep);
+  }
+
+ private:
+  __device__ __forceinline__ static uint32_t of_row(const StagedRows<kKind>& x, const Part& part, int row) {
+    const int lane = threadIdx.x % 32, plane = lane % kPlanes;
+    return shared_address(x.row(row)) + plane * x.stride + part.first_tile * kStep + 16 * (lane / 8);
   }
 };
 
-// acc[r][k] += rows i + 8 k of the part's weights times row first + t of x, for lane 4 i + t; bf16 weights:
-// rows 2 t and 2 t + 1 in acc[0] and acc[1].
+inline constexpr int kQuad = 4;  // tiles
+
+// The sums over a part's tiles come in this order for any number of rows: four sums, each over every fourth
+// tile, then (first + second) + (third + fourth).
+__device__ __forceinline__ float sum_of_quad(const float of_tile[kQuad][2], int row) {
+  return (of_tile[0][row] + of_tile[1][row]) + (of_tile[2][row] + of_tile[3][row]);
+}
+
+// One row of x: for each of four tiles its planes stand in another pair of columns, so that the tiles' sums
+// come out in different lanes, and scales enter once for four tiles: lane 4 i + t has tile t of four. In the
+// end acc[k] is row i + 8 k.
 template <TileKind kKind>
-__device__ __forceinline__ void dot_tile(float acc[2][2], const char* weights, const char* scales,
-                                         const Operand<kKind>& x, int tile, const GroupSums& sums) {
-  uint32_t b[8];
-  load_matrices(b, x.address + tile * x.step);
-  if constexpr (has_planes(kKind)) {
-    dot_planes<kKind>(acc[0], weights, scales, b, sums.scale, sums.first, sums.second);
-  } else {
-    load_matrices(b + 4, x.address + tile * x.step + x.step / 2);
-    dot_bf16(acc, weights, b);
+__device__ __forceinline__ void dot_one_row(float acc[2], const Part& part, const StagedRows<kKind>& x) {
+  constexpr int kWeights = tile_weight_bytes(kKind), kScales = tile_scale_bytes(kKind);
+  const int t = threadIdx.x % kQuad;
+  const Operand<kKind> operands[kQuad] = {{x, part, 0, 0}, {x, part, 0, 1}, {x, part, 0, 2}, {x, part, 0, 3}};
+#pragma unroll
+  for (int first = 0; first < kPartTiles; first += kQuad) {
+    if (first >= part.tiles) break;
+    QuantisedSums<kKind> sums;
+#pragma unroll
+    for (int k = 0; k < kQuad; ++k) {  // what lies behind a part's last tile goes to lanes that drop it
+      uint32_t b[4];
+      operands[k].load(b, first + k);
+      sums.multiply(part.shared + (first + k) * kWeights, b);
+    }
+    if (first + t < part.tiles) {
+      sums.add_to(acc, part.shared + kPartTiles * kWeights + (first + t) * kScales,
+                  x.sums[part.first_tile + first + t]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    acc[k] += __shfl_xor_sync(0xffffffffu, acc[k], 1);
+    acc[k] += __shfl_xor_sync(0xffffffffu, acc[k], 2);
+  }
+}
+
+// Rows first .. first + 3 of x: acc[k] is row i + 8 k of the weights, row first + t of x.
+template <TileKind kKind>
+__device__ __forceinline__ void dot_rows(float acc[2], const Part& part, const StagedRows<kKind>& x,
+                                         int first_row) {
+  constexpr int kWeights = tile_weight_bytes(kKind), kScales = tile_scale_bytes(kKind);
+  const Operand<kKind> operand(x, part, first_row);
+  const GroupSums* of_group =
+      x.sums + min(first_row + static_cast<int>(threadIdx.x % 4), x.count - 1) * x.groups + part.first_tile;
+  float of_tile[kQuad][2] = {};
+  for (int first = 0; first < part.tiles; first += kQuad) {
+#pragma unroll
+    for (int k = 0; k < kQuad; ++k) {
+      const int tile = first + k;
+      if (tile >= part.tiles) break;
+      uint32_t b[4];
+      operand.load(b, tile);
+      QuantisedSums<kKind> sums;
+      sums.multiply(part.shared + tile * kWeights, b);
+      sums.add_to(of_tile[k], part.shared + kPartTiles * kWeights + tile * kScales, of_group[tile]);
+    }
+  }
+  acc[0] = sum_of_quad(of_tile, 0);
+  acc[1] = sum_of_quad(of_tile, 1);
+}
+
+// bf16 weights, up to eight rows: acc[s][k] is row i + 8 k of the weights, row 2 t + s of x.
+__device__ __forceinline__ void dot_bf16_rows(float acc[2][2], const Part& part,
+                                              const StagedRows<TileKind::kBf16>& x) {
+  const Operand<TileKind::kBf16> operand(x, part, 0);
+  acc[0][0] = acc[0][1] = acc[1][0] = acc[1][1] = 0;
+  for (int tile = 0; tile < part.tiles; ++tile) {
+    uint32_t b[8];
+    load_matrices(b, operand.address + tile * operand.kStep);
+    load_matrices(b + 4, operand.address + tile * operand.kStep + operand.kStep / 2);
+    dot_bf16(acc, part.shared + tile * tile_weight_bytes(TileKind::kBf16), b);
   }
 }
 
@@ -181,19 +255,13 @@ template <TileKind kKind, int kLater = 0>
 __device__ __forceinline__ void dot_part(float acc[2][2], const Part& part, const StagedRows<kKind>& x) {
   copy_async_wait<kLater>();
   __syncwarp();
-  const char* scales = part.shared + kPartTiles * tile_weight_bytes(kKind);
-  acc[0][0] = acc[0][1] = acc[1][0] = acc[1][1] = 0;
-#pragma unroll
-  for (int set = 0; set < (has_planes(kKind) ? 2 : 1); ++set) {
-    if (4 * set >= x.count) break;
-    const Operand<kKind> operand(x, part, 4 * set);
-    const GroupSums* sums =
-        x.sums + min(4 * set + static_cast<int>(threadIdx.x % 4), x.count - 1) * x.groups + part.first_tile;
-#pragma unroll 4
-    for (int tile = 0; tile < part.tiles; ++tile) {
-      dot_tile<kKind>(acc + set, part.shared + tile * tile_weight_bytes(kKind),
-                      scales + tile * tile_scale_bytes(kKind), operand, tile, sums[tile]);
-    }
+  if constexpr (!has_planes(kKind)) {
+    dot_bf16_rows(acc, part, x);
+  } else if (x.count == 1) {
+    dot_one_row(acc[0], part, x);
+  } else {
+    dot_rows(acc[0], part, x, 0);
+    if (x.count > 4) dot_rows(acc[1], part, x, 4);
   }
 }
 

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
 
   char* after = memory + (kTurns ? 2 : 1) * parts_bytes;
   const StagedRows<kKind> x(after, p.count, p.w.cols);
-  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  x.clear_zeros(threadIdx.x);
   float* sums = reinterpret_cast<float*>(after + staged_bytes(p.count, p.w.cols));
   const float before = stage_input<kKind, kInput>(x, p);
   __syncthreads();

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   if (has_rows) fetch_part<kKind>(p.router, part, row_tile);
   arrive_in_cluster();
   const StagedRows<kKind> x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
-  if (threadIdx.x < 4) reinterpret_cast<uint32_t*>(x.zero())[threadIdx.x] = 0;
+  x.clear_zeros(threadIdx.x);
   const RowNorm norm(p.gain, p.router.cols);
   wait_for_previous();
   let_next_start();

@@ -22,13 +22,7 @@ constexpr bool has_planes(TileKind kind) {
   return kind != TileKind::kBf16;
 }
 
-// What a group of 64 columns of one row contributes beside its whole numbers.
-struct GroupSums {
-  float scale;
-  float unused;
-  float first;   // sum of x over the first 32 columns
-  float second;  // and over the last
-};
+inline constexpr int kZeros = 512;  // bytes; as columns of x, eight tiles
 
 template <TileKind kKind>
 struct StagedRows {
@@ -41,10 +35,10 @@ struct StagedRows {
   int count;
   int cols;
 
-  // Rows, 16 zero bytes, sums, scratch [32, 8].
+  // Rows, zeros, sums, scratch [32, 8].
   static constexpr int bytes(int count, int cols) {
     const int padded = padded_cols(cols);
-    return count * (2 * padded + 32) + 16 +
+    return count * (2 * padded + 32) + kZeros +
            count * (padded / kTileCols) * static_cast<int>(sizeof(GroupSums)) + kFewRows * 32 * 4;
   }
   __device__ __forceinline__ StagedRows(char* shared, int rows, int columns)
@@ -52,10 +46,14 @@ struct StagedRows {
     const int padded = padded_cols(columns);
     groups = padded / kTileCols;
     stride = kPlanes ? padded + 16 : 2 * padded + 16;
-    sums = reinterpret_cast<GroupSums*>(shared + count * (2 * padded + 32) + 16);
+    sums = reinterpret_cast<GroupSums*>(shared + count * (2 * padded + 32) + kZeros);
   }
   __device__ __forceinline__ char* row(int t) const { return memory + t * (kPlanes ? 2 : 1) * stride; }
-  __device__ __forceinline__ char* zero() const { return reinterpret_cast<char*>(sums) - 16; }
+  __device__ __forceinline__ char* zeros() const { return reinterpret_cast<char*>(sums) - kZeros; }
+  // By threads numbered by `thread`.
+  __device__ __forceinline__ void clear_zeros(int thread) const {
+    if (thread < kZeros / 16) reinterpret_cast<uint4*>(zeros())[thread] = {0, 0, 0, 0};
+  }
   __device__ __forceinline__ float* scratch() const {
     return reinterpret_cast<float*>(sums + count * groups);
   }
@@ -64,11 +62,6 @@ struct StagedRows {
 __device__ __forceinline__ float shuffled_max(float x, int lanes) {
   for (int step = 1; step < lanes; step *= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
   return x;
-}
-
-// Two 16-bit numbers' bytes of one plane, in the low halves of a word's two halves.
-__device__ __forceinline__ uint32_t spread(int first, int second) {
-  return (static_cast<uint32_t>(first) & 0xff) | (static_cast<uint32_t>(second) & 0xff) << 16;
 }
 
 // Eight values (a "chunk") of row t into shared memory. All lanes of a warp call it together; lanes of eight
@@ -87,17 +80,17 @@ __device__ __forceinline__ void stage_chunk(const StagedRows<kKind>& x, int t, i
 #pragma unroll
     for (int k = 0; k < 8; ++k) top = fmaxf(top, fabsf(v[k]));
     top = shuffled_max(top, 8);
-    const float inverse = top > 0 ? kLargest / top : 0.0f, scale = top * (1.0f / kLargest);
-    uint32_t high[4], low[4];
-    int sum = 0;
+    const float inverse = top > 0 ? __fdividef(kLargest, top) : 0.0f, scale = top * (1.0f / kLargest);
+    // 1.5 * 2^23 rounds to whole numbers, which the low bits then hold; 128 more makes the upper byte the
+    // nearest one, and the lower byte 128 too large.
+    constexpr float kRound = 12582912.0f + 128.0f;
+    uint32_t bits[8], total = 0;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const int a = __float2int_rn(v[2 * k] * inverse), b = __float2int_rn(v[2 * k + 1] * inverse);
-      const int high_a = (a + 128) >> 8, high_b = (b + 128) >> 8;
-      sum += a + b;
-      high[k] = spread(high_a, high_b);
-      low[k] = spread(a - 256 * high_a, b - 256 * high_b);
+    for (int k = 0; k < 8; ++k) {
+      bits[k] = __float_as_uint(fmaf(v[k], inverse, kRound));
+      total += bits[k];
     }
+    int sum = static_cast<int>(total - 8 * (0x4b400000u + 128));
     sum += __shfl_xor_sync(kAll, sum, 1);
     sum += __shfl_xor_sync(kAll, sum, 2);
     const int other = __shfl_xor_sync(kAll, sum, 4);
@@ -106,10 +99,13 @@ __device__ __forceinline__ void stage_chunk(const StagedRows<kKind>& x, int t, i
     uint32_t planes[2][2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const uint32_t high_other = __shfl_xor_sync(kAll, second ? high[k] : high[k + 2], 1);
-      const uint32_t low_other = __shfl_xor_sync(kAll, second ? low[k] : low[k + 2], 1);
-      planes[0][k] = second ? high_other | high[k + 2] << 8 : high[k] | high_other << 8;
-      planes[1][k] = second ? low_other | low[k + 2] << 8 : low[k] | low_other << 8;
+      const uint32_t low_pair = __byte_perm(bits[2 * k], bits[2 * k + 1], 0x5410),
+                     high_pair = __byte_perm(bits[2 * k + 4], bits[2 * k + 5], 0x5410);
+      const uint32_t kept = second ? high_pair : low_pair;
+      const uint32_t got = __shfl_xor_sync(kAll, second ? low_pair : high_pair, 1);
+      const uint32_t first_chunk = second ? got : kept, second_chunk = second ? kept : got;
+      planes[0][k] = __byte_perm(first_chunk, second_chunk, 0x7351);
+      planes[1][k] = __byte_perm(first_chunk, second_chunk, 0x6240) ^ 0x80808080u;
     }
     if (!real) return;
 #pragma unroll
@@ -140,12 +136,20 @@ __device__ __forceinline__ void load_chunk(float v[8], const __nv_bfloat16* from
 template <TileKind kKind, class Value>
 __device__ __forceinline__ void stage_row(const StagedRows<kKind>& x, int t, const Value* from, int thread,
                                           int threads) {
+  constexpr int kAtOnce = 2;
   const int chunks = padded_cols(x.cols) / 8;
-  for (int first = 0; first < chunks; first += threads) {
-    const int chunk = first + thread;
-    float v[8] = {};
-    if (chunk < x.cols / 8) load_chunk(v, from + 8 * chunk);
-    stage_chunk(x, t, chunk, chunk < chunks, v);
+  for (int first = 0; first < chunks; first += kAtOnce * threads) {
+    float v[kAtOnce][8] = {};
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int chunk = first + k * threads + thread;
+      if (chunk < x.cols / 8) load_chunk(v[k], from + 8 * chunk);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int chunk = first + k * threads + thread;
+      stage_chunk(x, t, chunk, chunk < chunks, v[k]);
+    }
   }
 }
 

@@ -40,43 +40,66 @@ __device__ __forceinline__ void multiply_nibbles(int c[4], uint32_t first, uint3
   multiply_add_bytes(c, a, b[0], b[1]);
 }
 
+// What a group of 64 columns of one row of x contributes beside its whole numbers.
+struct GroupSums {
+  float scale;
+  float unused;
+  float first;   // sum of x over the first 32 columns
+  float second;  // and over the last
+};
+
 __device__ __forceinline__ float joined(int high, int low) {
   return static_cast<float>(256 * high + low);
 }
 
-// acc += a tile of quantised weights times 64 columns of x. Whole numbers multiply and add up exactly; scales
-// and bias enter once a group: s scale sum(q x) + b sum(x).
+// Tiles of quantised weights times columns of x: whole numbers multiply and add up exactly.
 template <TileKind kKind>
-__device__ __forceinline__ void dot_planes(float acc[2], const char* weights, const char* scales,
-                                           const uint32_t b[4], float x_scale, float first_sum,
-                                           float second_sum) {
-  const int lane = threadIdx.x % 32;
-  const uint4 q = shared_uint4(weights + 16 * lane);
-  if constexpr (kKind == TileKind::kQ4) {
-    int c[4] = {0, 0, 0, 0};
+struct QuantisedSums;
+
+template <>
+struct QuantisedSums<TileKind::kQ4> {
+  int c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};  // two chains of products
+
+  // Adds a tile times 64 columns.
+  __device__ __forceinline__ void multiply(const char* weights, const uint32_t b[4]) {
+    const uint4 q = shared_uint4(weights + 16 * (threadIdx.x % 32));
     multiply_nibbles(c, q.x, q.y, b);
-    multiply_nibbles(c, q.z, q.w, b + 2);
-    const uint2 pair = *reinterpret_cast<const uint2*>(scales + 8 * (lane / 4));
-    const float sum = first_sum + second_sum;
-    acc[0] = fmaf(low_float(pair.x) * x_scale, joined(c[0], c[1]), fmaf(high_float(pair.x), sum, acc[0]));
-    acc[1] = fmaf(low_float(pair.y) * x_scale, joined(c[2], c[3]), fmaf(high_float(pair.y), sum, acc[1]));
-  } else {
-    const uint4 h = shared_uint4(weights + 512 + 16 * lane);
-    const uint32_t low[4] = {q.x, q.y, q.z, q.w}, high[4] = {h.x, h.y, h.z, h.w};
+    multiply_nibbles(d, q.z, q.w, b + 2);
+  }
+  // Scales and bias enter once a group: acc += s scale sum(q x) + b sum(x).
+  __device__ __forceinline__ void add_to(float acc[2], const char* scales, const GroupSums& x) const {
+    const uint2 pair = *reinterpret_cast<const uint2*>(scales + 8 * (threadIdx.x % 32 / 4));
+    const float sum = x.first + x.second;
+    const float first = joined(c[0] + d[0], c[1] + d[1]), second = joined(c[2] + d[2], c[3] + d[3]);
+    acc[0] = fmaf(low_float(pair.x) * x.scale, first, fmaf(high_float(pair.x), sum, acc[0]));
+    acc[1] = fmaf(low_float(pair.y) * x.scale, second, fmaf(high_float(pair.y), sum, acc[1]));
+  }
+};
+
+template <>
+struct QuantisedSums<TileKind::kQ8> {
+  int c[2][4] = {}, d[2][4] = {};  // of the 32 columns with scales of their own, low and high nibbles
+
+  __device__ __forceinline__ void multiply(const char* weights, const uint32_t b[4]) {
+    const int lane = threadIdx.x % 32;
+    const uint4 l = shared_uint4(weights + 16 * lane), h = shared_uint4(weights + 512 + 16 * lane);
+    multiply_nibbles(c[0], l.x, l.y, b);
+    multiply_nibbles(c[1], l.z, l.w, b + 2);
+    multiply_nibbles(d[0], h.x, h.y, b);
+    multiply_nibbles(d[1], h.z, h.w, b + 2);
+  }
+  __device__ __forceinline__ void add_to(float acc[2], const char* scales, const GroupSums& x) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      int c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
-      multiply_nibbles(c, low[2 * half], low[2 * half + 1], b + 2 * half);
-      multiply_nibbles(d, high[2 * half], high[2 * half + 1], b + 2 * half);
-      const float4 s = *reinterpret_cast<const float4*>(scales + 128 * half + 16 * (lane / 4));
-      const float sum = half == 0 ? first_sum : second_sum;
-      acc[0] =
-          fmaf(s.x * x_scale, fmaf(16.0f, joined(d[0], d[1]), joined(c[0], c[1])), fmaf(s.y, sum, acc[0]));
-      acc[1] =
-          fmaf(s.z * x_scale, fmaf(16.0f, joined(d[2], d[3]), joined(c[2], c[3])), fmaf(s.w, sum, acc[1]));
+      const float4 s = *reinterpret_cast<const float4*>(scales + 128 * half + 16 * (threadIdx.x % 32 / 4));
+      const float sum = half == 0 ? x.first : x.second;
+      const float low[2] = {joined(c[half][0], c[half][1]), joined(c[half][2], c[half][3])};
+      const float high[2] = {joined(d[half][0], d[half][1]), joined(d[half][2], d[half][3])};
+      acc[0] = fmaf(s.x * x.scale, fmaf(16.0f, high[0], low[0]), fmaf(s.y, sum, acc[0]));
+      acc[1] = fmaf(s.z * x.scale, fmaf(16.0f, high[1], low[1]), fmaf(s.w, sum, acc[1]));
     }
   }
-}
+};
 
 // acc[s][k] += rows i + 8 k of a tile of bf16 weights times rows 2 t + s of x.
 __device__ __forceinline__ void dot_bf16(float acc[2][2], const char* weights, const uint32_t b[8]) {
