@@ -216,6 +216,17 @@ __device__ void combine_splits(const Params& p, const Item& item, int head, cons
   const float* first = p.partial +
                        (static_cast<size_t>(item.row) * p.kv_heads + item.kv_head) * kMaxSplits * kStride +
                        head * kPartial;
+  constexpr int kAtOnce = 4;
+  float4 parts[kAtOnce][2];
+  const auto load_parts = [&](int split) {
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (split + k >= item.splits) break;
+      const float4* part = reinterpret_cast<const float4*>(first + (split + k) * kStride) + 2 * lane;
+      parts[k][0] = __ldcg(part), parts[k][1] = __ldcg(part + 1);
+    }
+  };
+  load_parts(0);
   float max[2], weight[2], total = 0;
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
@@ -232,14 +243,18 @@ __device__ void combine_splits(const Params& p, const Item& item, int head, cons
   }
   total = warp_sum(total);
   float sum[8] = {};
-#pragma unroll 4
-  for (int s = 0; s < item.splits; ++s) {
-    const float w = __shfl_sync(kAll, s < 32 ? weight[0] : weight[1], s % 32);
-    const float4* part = reinterpret_cast<const float4*>(first + s * kStride) + 2 * lane;
-    const float4 a = __ldcg(part), b = __ldcg(part + 1);
-    const float values[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  for (int split = 0; split < item.splits; split += kAtOnce) {
+    if (split > 0) load_parts(split);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) sum[k] = fmaf(w, values[k], sum[k]);
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int s = split + k;
+      if (s >= item.splits) break;
+      const float w = __shfl_sync(kAll, s < 32 ? weight[0] : weight[1], s % 32);
+      const float4 a = parts[k][0], b = parts[k][1];
+      const float values[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum[i] = fmaf(w, values[i], sum[i]);
+    }
   }
 #pragma unroll
   for (float& value : sum) value /= total;
@@ -263,12 +278,14 @@ __device__ void finish(const Params& p, const Item& item, const uint4& gate, Mem
     if (lane == 0) to[kHeadDim] = m.max[warp];
     if (lane == 1) to[kHeadDim + 1] = m.total[warp];
   }
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) m.last = atomicAdd(p.tickets + pair, 1) == item.splits - 1;
+  if (threadIdx.x == 0) {  // its fences count for what the barriers order before and after
+    __threadfence();
+    m.last = atomicAdd(p.tickets + pair, 1) == item.splits - 1;
+    __threadfence();
+  }
   __syncthreads();
   if (!m.last) return;
-  __threadfence();
   if (warp < item.group) combine_splits(p, item, warp, gate);
   if (threadIdx.x == 0) p.tickets[pair] = 0;
 }
