@@ -4,7 +4,9 @@
 // Weights rotate through copies of more than half a gigabyte together, so that no cache keeps them.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -22,20 +24,33 @@ namespace weir {
 namespace {
 
 constexpr int64_t kWeightBytes = int64_t{640} << 20;
-constexpr int64_t kMaxRows = 256;
+constexpr int64_t kMaxRows = 512;
 
 ThreadPool& pool() {
   static ThreadPool threads(cpu_features().hardware_threads);
   return threads;
 }
 
-Steps& steps() {
-  static const std::unique_ptr<Steps> cpu = [] {
-    auto made = *make_cpu_steps(pool(), cpu_features().best_isa());
+// The CPU's steps in one instruction set. Weights are for the steps that packed them.
+Steps& steps(Isa isa) {
+  const auto make = [](Isa wanted) {
+    auto made = *make_cpu_steps(pool(), wanted);
     static_cast<void>(made->reserve({kMaxRows, 4096, 12352, 0, 9, 257, 512}));
     return made;
-  }();
-  return *cpu;
+  };
+  static std::map<Isa, std::unique_ptr<Steps>> all;
+  if (all[isa] == nullptr) all[isa] = make(isa);
+  return *all[isa];
+}
+
+// Argument 0: the best instruction set; n: the n-th best.
+Isa isa_of(int64_t argument) {
+  std::vector<Isa> supported;
+  for (const Isa isa : all_isas()) {
+    if (cpu_features().supports(isa)) supported.push_back(isa);
+  }
+  const auto from_best = std::min(static_cast<size_t>(argument), supported.size() - 1);
+  return supported[supported.size() - 1 - from_best];
 }
 
 std::vector<uint8_t> random_bytes(size_t count) {
@@ -48,14 +63,14 @@ std::vector<uint8_t> random_bytes(size_t count) {
 // Copies of one random 4-bit matrix with groups of 64.
 class Copies {
  public:
-  Copies(int64_t rows, int64_t cols) {
+  Copies(Isa isa, int64_t rows, int64_t cols) {
     const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(rows * cols / 2));
     const std::vector<uint16_t> scales(static_cast<size_t>(rows * cols / 64), 0x3c00);  // 2^-7 in bfloat16
     const auto* scale_bytes = reinterpret_cast<const std::byte*>(scales.data());
     const Matrix m{{Dtype::kBf16, 4, 64}, rows,       cols, reinterpret_cast<const std::byte*>(weight.data()),
                    scale_bytes,           scale_bytes};
     for (int64_t bytes = 0; bytes < kWeightBytes; bytes += static_cast<int64_t>(m.bytes())) {
-      copies_.push_back(*steps().pack({&m, 1}, Use::kProjection));
+      copies_.push_back(*steps(isa).pack({&m, 1}, Use::kProjection));
     }
   }
   const Linear& next() { return *copies_[next_++ % copies_.size()]; }
@@ -70,7 +85,7 @@ void report_bytes(benchmark::State& state, int64_t bytes) {
 }
 
 void plain_read(benchmark::State& state) {
-  Buffer memory = *steps().allocate(kWeightBytes);
+  Buffer memory = *steps(isa_of(0)).allocate(kWeightBytes);
   std::memset(memory.data(), 1, memory.bytes());
   for (auto _ : state) {
     pool().run([&](int thread) {
@@ -87,37 +102,33 @@ BENCHMARK(plain_read)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 // y += x W^T with `rows` rows of activations.
 void product(benchmark::State& state) {
-  const int64_t outputs = state.range(0), cols = state.range(1), rows = state.range(2);
-  Copies weights(outputs, cols);
+  const Isa isa = isa_of(state.range(0));
+  const int64_t outputs = state.range(1), cols = state.range(2), rows = state.range(3);
+  Copies weights(isa, outputs, cols);
   std::vector<float> x(static_cast<size_t>(rows * cols)), y(static_cast<size_t>(rows * outputs));
   for (size_t i = 0; i < x.size(); ++i) x[i] = random_uniform({2, 0, 0, static_cast<uint32_t>(i)}) - 0.5f;
   uint64_t bytes = 0;
   for (auto _ : state) {
     const Linear& w = weights.next();
     bytes = w.bytes();
-    steps().project_add({y.data(), rows, outputs}, {x.data(), rows, cols}, w);
+    steps(isa).project_add({y.data(), rows, outputs}, {x.data(), rows, cols}, w);
   }
   report_bytes(state, static_cast<int64_t>(bytes));
   state.counters["Gop/s"] = benchmark::Counter(
       2e-9 * static_cast<double>(state.iterations() * rows * outputs * cols), benchmark::Counter::kIsRate);
 }
 BENCHMARK(product)
-    ->ArgNames({"out", "in", "rows"})
-    ->Args({8192, 2048, 1})
-    ->Args({12352, 2048, 1})
-    ->Args({2048, 4096, 1})
-    ->Args({8192, 2048, 2})
-    ->Args({8192, 2048, 4})
-    ->Args({8192, 2048, 8})
-    ->Args({8192, 2048, 16})
-    ->Args({8192, 2048, 64})
-    ->Args({8192, 2048, 256})
+    ->ArgNames({"isa", "out", "in", "rows"})
+    ->Args({0, 8192, 2048, 1})
+    ->Args({0, 12352, 2048, 1})
+    ->Args({0, 2048, 4096, 1})
+    ->ArgsProduct({{0, 1}, {8192}, {2048}, {2, 4, 8, 16, 64, 256}})
     ->UseRealTime();
 
 // One layer's 256 experts of 512, of which each row takes 8 and the shared one; routing is uniform.
 class ExpertLayer {
  public:
-  ExpertLayer() {
+  explicit ExpertLayer(Isa isa) {
     const int64_t weights = kExpertWidth * kHidden;
     const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(weights / 2));
     const std::vector<uint16_t> scales(static_cast<size_t>(weights / 64), 0x3c00);
@@ -131,7 +142,7 @@ class ExpertLayer {
                               matrix(kHidden, kExpertWidth)};
     moe_.experts = kExperts;
     moe_.top_k = kTopK;
-    moe_.expert = *steps().pack_experts(std::vector<ExpertSource>(kExperts + 1, expert));
+    moe_.expert = *steps(isa).pack_experts(std::vector<ExpertSource>(kExperts + 1, expert));
   }
   static constexpr int64_t kHidden = 2048, kExpertWidth = 512, kExperts = 256, kTopK = 8, kSlots = 9;
 
@@ -143,8 +154,10 @@ class ExpertLayer {
 
 void experts(benchmark::State& state) {
   using L = ExpertLayer;
-  static const ExpertLayer layer;
-  const int64_t rows = state.range(0);
+  const Isa isa = isa_of(state.range(0));
+  static std::map<Isa, ExpertLayer> layers;
+  const ExpertLayer& layer = layers.try_emplace(isa, isa).first->second;
+  const int64_t rows = state.range(1);
   std::vector<float> x(static_cast<size_t>(rows * L::kHidden), 0.5f),
       activated(static_cast<size_t>(rows * L::kSlots * L::kExpertWidth));
   std::vector<float> weights(static_cast<size_t>(rows * L::kSlots), 0.1f);
@@ -165,15 +178,15 @@ void experts(benchmark::State& state) {
     state.ResumeTiming();
     const Routing routing{chosen.data(), weights.data(), rows, L::kSlots};
     const Rows hidden{x.data(), rows, L::kHidden}, width{activated.data(), rows * L::kSlots, L::kExpertWidth};
-    steps().experts_up(width, hidden, routing, layer.moe());
-    steps().experts_down_add(hidden, width, routing, layer.moe());
+    steps(isa).experts_up(width, hidden, routing, layer.moe());
+    steps(isa).experts_down_add(hidden, width, routing, layer.moe());
   }
   state.SetBytesProcessed(static_cast<int64_t>(bytes));
   state.counters["Gop/s"] = benchmark::Counter(
       6e-9 * static_cast<double>(state.iterations() * rows * L::kSlots * L::kHidden * L::kExpertWidth),
       benchmark::Counter::kIsRate);
 }
-BENCHMARK(experts)->ArgName("rows")->Arg(1)->Arg(4)->Arg(16)->Arg(256)->UseRealTime();
+BENCHMARK(experts)->ArgNames({"isa", "rows"})->ArgsProduct({{0, 1}, {1, 4, 16, 64, 256, 512}})->UseRealTime();
 
 #if defined(__x86_64__)
 // Independent chains of vpdpbusd, 512 bits wide, on every thread.

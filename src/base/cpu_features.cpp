@@ -8,12 +8,14 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace weir {
 namespace {
 
-constexpr std::array kIsas{Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni};
+constexpr std::array kIsas{Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAvx512Amx};
 
 int allowed_threads() {
   cpu_set_t set;
@@ -32,6 +34,21 @@ std::string brand_string() {
   std::memcpy(text.data(), words.data(), sizeof(words));
   return text.data();
 }
+
+// CPUID leaf 7: AMX-TILE and AMX-INT8 are bits 24 and 25 of EDX.
+bool has_amx_int8() {
+  constexpr unsigned kBoth = 3u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBoth) == kBoth;
+}
+
+// Linux gives a process the 8 KiB of tile registers only when it asks; all its threads have them from then
+// on. A kernel that does not know the question, or a system that forbids it, says no.
+bool may_use_tiles() {
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  constexpr int kTileData = 18;               // the number of that part of the state
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 #endif
 
 CpuFeatures detect() {
@@ -44,6 +61,7 @@ CpuFeatures detect() {
   f.avx512 = f.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   f.avx512_vnni = f.avx512 && __builtin_cpu_supports("avx512vnni");
+  f.avx512_amx = f.avx512_vnni && has_amx_int8() && may_use_tiles();
 #else
   f.model = "unknown";
 #endif
@@ -70,8 +88,14 @@ bool CpuFeatures::supports(Isa isa) const {
       return avx512;
     case Isa::kAvx512Vnni:
       return avx512_vnni;
+    case Isa::kAvx512Amx:
+      return avx512_amx;
   }
   return false;
+}
+
+std::span<const Isa> all_isas() {
+  return kIsas;
 }
 
 const CpuFeatures& cpu_features() {
@@ -89,6 +113,8 @@ std::string_view isa_name(Isa isa) {
       return "avx512";
     case Isa::kAvx512Vnni:
       return "avx512-vnni";
+    case Isa::kAvx512Amx:
+      return "avx512-amx";
   }
   return "unknown";
 }
@@ -98,7 +124,7 @@ Result<Isa> parse_isa(std::string_view name) {
     if (isa_name(isa) == name) return isa;
   }
   return Error{Code::kInvalidArgument, "unknown instruction set '" + std::string(name) + "'",
-               "one of portable, avx2, avx512, avx512-vnni"};
+               "one of portable, avx2, avx512, avx512-vnni, avx512-amx"};
 }
 
 }  // namespace weir

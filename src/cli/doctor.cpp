@@ -41,6 +41,7 @@ Report machine_json(const BackendOptions& backend, const Bandwidth& bandwidth) {
           {"avx2", cpu.avx2},
           {"avx512", cpu.avx512},
           {"avx512_vnni", cpu.avx512_vnni},
+          {"avx512_amx", cpu.avx512_amx},
           {"hardware_threads", cpu.hardware_threads},
           {"threads", backend.chosen_threads()},
           {"last_level_cache_bytes", last_level_cache_bytes()},
@@ -57,7 +58,7 @@ Report machine_json(const BackendOptions& backend, const Bandwidth& bandwidth) {
 // Why each instruction set is used or not.
 Report instruction_sets_json(const BackendOptions& backend, Isa chosen) {
   Report out = Report::array();
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni}) {
+  for (const Isa isa : all_isas()) {
     std::string why = fmt::format("not used: {} is faster", isa_name(chosen));
     if (!cpu_features().supports(isa)) {
       why = "not used: this CPU does not have it";

@@ -5,7 +5,7 @@
 
 #include "cli/bench.h"
 #include "kernels/cpu/cpu_steps.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/linear.h"
 
 namespace weir::cli {
 namespace {
@@ -24,12 +24,13 @@ struct Operands {
   std::vector<float> out = std::vector<float>(cpu::kLargestTile * cpu::kBlockRows);
 
   void multiply(const cpu::CpuKernels& kernels, int64_t products) {
-    const cpu::Tile tile{.count = kernels.max_tile,
+    const cpu::Tile tile{.count = kernels.int8.max_tile,
                          .cols = kCols,
                          .group = kGroup,
                          .q = q.data(),
                          .scale = scales.data(),
                          .sum = scales.data()};
+    const cpu::ProductScope scope(kernels, tile.count);
     for (int64_t i = 0; i < products; ++i) kernels.int8.bytes(out.data(), block.data(), tile);
   }
 };
@@ -40,7 +41,7 @@ double measure_int8_peak(ThreadPool& pool, Isa isa) {
   const cpu::CpuKernels& kernels = cpu::kernels_of(isa);
   std::vector<Operands> operands(static_cast<size_t>(pool.threads()));
   const double flops = 2.0 * static_cast<double>(kProducts * pool.threads()) *
-                       static_cast<double>(cpu::kBlockRows * kCols * kernels.max_tile);
+                       static_cast<double>(cpu::kBlockRows * kCols * kernels.int8.max_tile);
   Sample rates;
   for (int run = 0; run <= kRuns; ++run) {
     const Stopwatch watch;

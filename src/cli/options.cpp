@@ -106,9 +106,10 @@ void BackendOptions::add(CLI::App& command) {
              ->type_name("NAME")
              ->capture_default_str(),
          kBackendGroup);
-  shared(command.add_option("--isa", isa, "Instruction set: portable, avx2, avx512 or avx512-vnni")
-             ->type_name("NAME"),
-         kBackendGroup);
+  shared(
+      command.add_option("--isa", isa, "Instruction set: portable, avx2, avx512, avx512-vnni or avx512-amx")
+          ->type_name("NAME"),
+      kBackendGroup);
   shared(add_count(command, "--threads", threads, 1, "Threads; default: all this process may run on",
                    most_threads()),
          kBackendGroup);

@@ -96,8 +96,11 @@ TEST(CpuLinear, LargestBytesTimesLargestActivationsDoNotSaturate) {
     const CpuBackend cpu(isa, 1, kLimits);
     const auto w = packed(cpu, {&m, 1}, Use::kProjection);
     for (const float sign : {1.0f, -1.0f}) {
-      std::vector<float> x(kCols, sign * 127.0f);
-      for (const float y : product(cpu, *w, x, 1)) EXPECT_EQ(y, sign * 255 * 127 * kCols) << isa_name(isa);
+      for (const int64_t rows : {1, 16}) {
+        std::vector<float> x(static_cast<size_t>(rows * kCols), sign * 127.0f);
+        for (const float y : product(cpu, *w, x, rows))
+          EXPECT_EQ(y, sign * 255 * 127 * kCols) << isa_name(isa);
+      }
     }
   }
 }
@@ -125,6 +128,29 @@ TEST(CpuLinear, BitsAreTheSameForEveryInstructionSetThreadCountAndCut) {
         }
       }
     }
+  }
+}
+
+TEST(CpuLinear, MatrixTilesGiveTheBitsOfVnniForAnyShape) {
+  if (!cpu_features().supports(Isa::kAvx512Amx)) {
+    GTEST_SKIP() << "this CPU has no AMX, or the system does not let this process use it";
+  }
+  Random random(9);
+  for (int i = 0; i < 120; ++i) {
+    const int64_t bits = 2 + random.below(7), group = int64_t{32} << random.below(3);
+    const Dtype dtype = random.below(4) == 0 ? Dtype::kF32 : Dtype::kBf16;
+    const Case c{{dtype, static_cast<int>(bits == 7 ? 8 : bits), static_cast<int>(group)},
+                 1 + random.below(80),
+                 group * (1 + random.below(512 / group))};
+    const int64_t count = 1 + random.below(64);
+    SCOPED_TRACE(text(c) + " by " + std::to_string(count));
+    const OwnedMatrix owned = random_matrix(random, c.rows, c.cols, c.encoding);
+    const Matrix m = owned.view();
+    std::vector<float> x = random.floats(count * c.cols, -3, 3);
+    const CpuBackend vnni(Isa::kAvx512Vnni, 1, kLimits),
+        amx(Isa::kAvx512Amx, 1 + static_cast<int>(i % 3), kLimits);
+    const auto w = packed(vnni, {&m, 1}, Use::kProjection), tiles = packed(amx, {&m, 1}, Use::kProjection);
+    expect_same_bits(product(amx, *tiles, x, count), product(vnni, *w, x, count), "products");
   }
 }
 

@@ -19,7 +19,7 @@ namespace weir::test {
 
 inline std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni}) {
+  for (const Isa isa : all_isas()) {
     if (cpu_features().supports(isa)) isas.push_back(isa);
   }
   return isas;

@@ -38,6 +38,7 @@ inline std::vector<NamedKernels> kernel_tables() {
   if (cpu_features().supports(Isa::kAvx512Vnni)) {
     tables.push_back({"avx512-vnni", &cpu::avx512_vnni::kKernels});
   }
+  if (cpu_features().supports(Isa::kAvx512Amx)) tables.push_back({"avx512-amx", &cpu::avx512_amx::kKernels});
 #endif
   return tables;
 }

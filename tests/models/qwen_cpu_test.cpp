@@ -62,7 +62,7 @@ void expect_same_state(const SequenceState& a, const SequenceState& b) {
 
 std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni}) {
+  for (const Isa isa : all_isas()) {
     if (cpu_features().supports(isa)) isas.push_back(isa);
   }
   return isas;

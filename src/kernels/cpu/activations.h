@@ -1,8 +1,8 @@
 // Rows of activations on their way into a product: rounded row by row, then interleaved into tiles.
 //
 // A list of rows that meet the same weights is cut into tiles of nearly equal size, at most max_tile rows
-// each (linear_kernels.h). The lists of one product lie one after the other; the place of a row in them is
-// its position.
+// of the kernels each (linear_kernels.h). The lists of one product lie one after the other; the place of a
+// row in them is its position.
 #pragma once
 
 #include <array>
@@ -40,12 +40,13 @@ class Activations {
   static size_t scratch_bytes(int64_t row_elements, int64_t tile_elements);
   void place(Carver& scratch, int64_t row_elements, int64_t tile_elements);
 
-  // A new product: x [rows, cols], of which every row goes through round_row, then every tile through
-  // interleave, before tile() is asked for.
-  void begin(const float* x, int64_t cols, unsigned kinds);
-  void round_row(const RowKernels& kernels, int64_t row) const;
-  // Fills positions [first, first + count), one tile, with rows[0, count).
-  void interleave(int64_t first, const int32_t* rows, int64_t count) const;
+  // A new product: x [rows, cols], of which every row goes through round_row, then every list through
+  // interleave, before tile() is asked for. The kernels outlive it.
+  void begin(const CpuKernels& kernels, const float* x, int64_t cols, unsigned kinds);
+  void round_row(int64_t row) const;
+  // Part number `part` of `parts` of filling positions [first, first + count), one list, with rows[0, count).
+  void interleave(int64_t first, const int32_t* rows, int64_t count, int64_t part = 0,
+                  int64_t parts = 1) const;
 
   // The tile at these positions as matrix `w` reads it.
   Tile tile(const PackedMatrix& w, int64_t first, int64_t count) const;
@@ -56,11 +57,14 @@ class Activations {
     float* scale = nullptr;
     float* sum = nullptr;
   };
+  void interleave_int8(int kind, int64_t first, const int32_t* rows, int64_t count) const;
+  void interleave_floats(int64_t first, const int32_t* rows, int64_t count) const;
   static void carve(Carver& scratch, std::array<Arrays, kPlainKind>& arrays, int64_t elements);
 
   std::array<Arrays, kPlainKind> rows_{};   // [row, ...]
   std::array<Arrays, kPlainKind> tiles_{};  // as Tile says
-  const float* x_ = nullptr;                // the caller's
+  const CpuKernels* kernels_ = nullptr;
+  const float* x_ = nullptr;  // the caller's
   float* tile_x_ = nullptr;
   int64_t cols_ = 0;
   unsigned kinds_ = 0;

@@ -27,6 +27,8 @@ const CpuKernels& kernels_of(Isa isa) {
       return avx512::kKernels;
     case Isa::kAvx512Vnni:
       return avx512_vnni::kKernels;
+    case Isa::kAvx512Amx:
+      return avx512_amx::kKernels;
   }
 #else
   WEIR_CHECK(isa == Isa::kPortable);

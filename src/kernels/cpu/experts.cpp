@@ -26,6 +26,12 @@ Status check_expert(const ExpertSource& source, const ExpertSource& first) {
   const auto is = [](const Matrix& m, int64_t rows, int64_t cols) {
     return m.rows == rows && m.cols == cols;
   };
+  if (source.gate.encoding.affine() != source.up.encoding.affine()) {
+    return Error{Code::kUnsupported,
+                 "of an expert's gate and up projections one is quantised and one is not: " +
+                     source.gate.encoding.text() + " and " + source.up.encoding.text(),
+                 "quantise both or neither"};
+  }
   if (is(source.gate, width, hidden) && is(source.up, width, hidden) && is(source.down, hidden, width)) {
     return {};
   }

@@ -80,17 +80,14 @@ void Head::begin_rows(float softcap, const CanvasBatch& batch, int64_t cols) {
 void Head::prepare(Rows x, int64_t first_row, const Vector& gain, float epsilon, const PackedMatrix& w,
                    std::span<const Inquiry> inquiries) {
   const auto count = static_cast<int64_t>(inquiries.size());
-  activations_.begin(normed_, w.cols, kind_mask(w));
+  activations_.begin(kernels_, normed_, w.cols, kind_mask(w));
   for_rows(pool_, count, [&](int64_t i) {
     const float* from = x.row(inquiries[static_cast<size_t>(i)].row - first_row);
     kernels_.rows.rms_norm(normed_ + i * w.cols, from, gain.floats(), epsilon, w.cols);
-    activations_.round_row(kernels_.rows, i);
+    activations_.round_row(i);
   });
-  const int64_t tiles = tile_count(count, kernels_.max_tile);
-  for_rows(pool_, tiles, [&](int64_t tile) {
-    const Range part = tile_rows(count, tile, tiles);
-    activations_.interleave(part.begin, identity_ + part.begin, part.end - part.begin);
-  });
+  const int64_t parts = tile_count(count, kLargestTile);
+  for_rows(pool_, parts, [&](int64_t part) { activations_.interleave(0, identity_, count, part, parts); });
 }
 
 // The logits of these panels for all rows.
@@ -100,7 +97,7 @@ void Head::multiply_panels(const PackedMatrix& w, Range panels) {
   const auto rows = static_cast<int64_t>(rows_.size());
   pool_.run([&](int thread) {
     const Range mine = part_of(blocks, thread, pool_.threads());
-    multiply(w, {first_block + mine.begin, first_block + mine.end}, activations_, 0, rows, kernels_.max_tile,
+    multiply(kernels_, w, {first_block + mine.begin, first_block + mine.end}, activations_, 0, rows,
              [&](int64_t b, int64_t first, int64_t count, const float* out) {
                float* to = logits_ + first * panels_ * kHeadPanel + (b - first_block) * kBlockRows;
                for (int64_t i = 0; i < count; ++i, out += kBlockRows, to += panels_ * kHeadPanel) {

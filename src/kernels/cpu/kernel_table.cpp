@@ -1,5 +1,5 @@
 #include "kernels/cpu/kernels.h"
-#include "kernels/cpu/tiles.h"
+#include "kernels/cpu/simd.h"
 
 namespace weir::cpu::WEIR_ISA {
 
@@ -11,7 +11,7 @@ extern const DeltaKernels kDeltaKernels;
 extern const HeadKernels kHeadKernels;
 
 // constinit, because code that runs before main would use this instruction set on every CPU.
-extern constinit const CpuKernels kKernels = {kMaxTile,          kRowKernels,   kInt8Kernels, kFloatKernels,
+extern constinit const CpuKernels kKernels = {kRowKernels,       kInt8Kernels,  kFloatKernels,
                                               kAttentionKernels, kDeltaKernels, kHeadKernels};
 
 }  // namespace weir::cpu::WEIR_ISA

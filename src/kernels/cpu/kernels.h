@@ -12,7 +12,6 @@
 namespace weir::cpu {
 
 struct CpuKernels {
-  int64_t max_tile;  // rows of activations in one product
   const RowKernels& rows;
   const Int8Kernels& int8;
   const FloatKernels& floats;
@@ -21,7 +20,8 @@ struct CpuKernels {
   const HeadKernels& head;
 };
 
-// One table for each instruction set, from kernel_table.cpp; the portable one exists everywhere.
+// One table for each instruction set, from kernel_table.cpp, that of AMX from linear_amx_kernels.cpp; the
+// portable one exists everywhere.
 namespace portable {
 extern const CpuKernels kKernels;
 }
@@ -33,6 +33,9 @@ namespace avx512 {
 extern const CpuKernels kKernels;
 }
 namespace avx512_vnni {
+extern const CpuKernels kKernels;
+}
+namespace avx512_amx {
 extern const CpuKernels kKernels;
 }
 #endif

@@ -37,6 +37,28 @@ class PackedLinear final : public Linear {
 // "avx512-vnni/q4_i8 bf16_f32": the instruction set and the distinct kernels of the matrices.
 std::string kernel_names(const std::string& isa, std::span<const PackedMatrix> matrices);
 
+// Rows of a tile of `w` at most.
+inline int64_t max_tile(const PackedMatrix& w, const CpuKernels& kernels) {
+  return w.int8_activations ? kernels.int8.max_tile : kernels.floats.max_tile;
+}
+
+// Holds what the products of this thread with lists of `count` rows need, as long as it lives.
+class ProductScope {
+ public:
+  ProductScope(const CpuKernels& kernels, int64_t count)
+      : int8_(kernels.int8.enter != nullptr && count >= kernels.int8.tiles_from ? &kernels.int8 : nullptr) {
+    if (int8_ != nullptr) int8_->enter();
+  }
+  ~ProductScope() {
+    if (int8_ != nullptr) int8_->leave();
+  }
+  ProductScope(const ProductScope&) = delete;
+  ProductScope& operator=(const ProductScope&) = delete;
+
+ private:
+  const Int8Kernels* int8_;
+};
+
 // Tiles of `w` whose activations share the second-level cache.
 inline int64_t tiles_in_cache(const PackedMatrix& w, int64_t max_tile) {
   constexpr int64_t kCacheBytes = 512 * 1024;
@@ -64,23 +86,27 @@ void for_tiles(Range blocks, int64_t count, int64_t max_tile, int64_t run, const
 // [position, position + count): out[i * 16 + lane] is the product of the block's row `lane` and row first + i
 // of the list.
 template <class Emit>
-void multiply(const PackedMatrix& w, Range blocks, const Activations& activations, int64_t position,
-              int64_t count, int64_t max_tile, const Emit& emit) {
+void multiply(const CpuKernels& kernels, const PackedMatrix& w, Range blocks, const Activations& activations,
+              int64_t position, int64_t count, const Emit& emit) {
   alignas(64) float out[kLargestTile * kBlockRows];
-  for_tiles(blocks, count, max_tile, tiles_in_cache(w, max_tile), [&](int64_t b, int64_t first, int64_t n) {
+  const ProductScope scope(kernels, count);
+  const int64_t tile = max_tile(w, kernels);
+  for_tiles(blocks, count, tile, tiles_in_cache(w, tile), [&](int64_t b, int64_t first, int64_t n) {
     w.product(out, w.block(b), activations.tile(w, position + first, n));
     emit(b, first, n, out);
   });
 }
 
-// The same for two matrices of one shape that meet the same rows: emit(block, first, count, out of v, out of
-// w).
+// The same for two matrices of one shape and kind of activations that meet the same rows: emit(block, first,
+// count, out of v, out of w).
 template <class Emit>
-void multiply_pair(const PackedMatrix& v, const PackedMatrix& w, Range blocks, const Activations& activations,
-                   int64_t position, int64_t count, int64_t max_tile, const Emit& emit) {
+void multiply_pair(const CpuKernels& kernels, const PackedMatrix& v, const PackedMatrix& w, Range blocks,
+                   const Activations& activations, int64_t position, int64_t count, const Emit& emit) {
   alignas(64) float out_v[kLargestTile * kBlockRows];
   alignas(64) float out_w[kLargestTile * kBlockRows];
-  for_tiles(blocks, count, max_tile, tiles_in_cache(w, max_tile), [&](int64_t b, int64_t first, int64_t n) {
+  const ProductScope scope(kernels, count);
+  const int64_t tile = max_tile(w, kernels);
+  for_tiles(blocks, count, tile, tiles_in_cache(w, tile), [&](int64_t b, int64_t first, int64_t n) {
     v.product(out_v, v.block(b), activations.tile(v, position + first, n));
     w.product(out_w, w.block(b), activations.tile(w, position + first, n));
     emit(b, first, n, out_v, out_w);

@@ -110,6 +110,6 @@ void plain(float* out, const uint8_t* block, const Tile& tile) {
 }  // namespace
 
 extern constinit const FloatKernels kFloatKernels = {affine<NibbleLines>, affine<ByteLines>,
-                                                     plain<Bf16Column>, plain<F32Column>};
+                                                     plain<Bf16Column>, plain<F32Column>, kMaxTile};
 
 }  // namespace weir::cpu::WEIR_ISA

@@ -73,6 +73,7 @@ void product(float* out, const uint8_t* block, const Tile& tile) {
 
 }  // namespace
 
-extern constinit const Int8Kernels kInt8Kernels = {product<NibbleLines>, product<ByteLines>};
+extern constinit const Int8Kernels kInt8Kernels = {
+    .nibbles = product<NibbleLines>, .bytes = product<ByteLines>, .max_tile = kMaxTile};
 
 }  // namespace weir::cpu::WEIR_ISA

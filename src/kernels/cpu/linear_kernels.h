@@ -21,12 +21,16 @@
 namespace weir::cpu {
 
 inline constexpr int64_t kBlockRows = 16;
-inline constexpr int64_t kLargestTile = 12;  // rows of activations in a tile, of any instruction set
+inline constexpr int64_t kLargestTile = 16;  // rows of activations in a tile, of any instruction set
 
 enum class Container : uint8_t { kNibbles, kBytes, kBf16, kF32 };
 
-// A few rows of activations, interleaved so that a product reads one stream. `count` is at least 1 and at
-// most max_tile.
+// Columns of a row that lie together where products go to matrix tiles.
+inline constexpr int64_t kTileCols = 64;
+
+// A few rows of activations, laid out so that a product reads one stream. `count` is at least 1 and at most
+// max_tile. From Int8Kernels::tiles_from rows on, q is [cols / k][count][k] with k = min(group, kTileCols),
+// and products may read (without using it) what lies behind as if the last k columns had kLargestTile rows.
 struct Tile {
   int64_t count = 0;
   int64_t cols = 0;
@@ -52,6 +56,14 @@ using Product = void (*)(float* out, const uint8_t* block, const Tile& tile);
 struct Int8Kernels {
   Product nibbles;
   Product bytes;
+  int64_t max_tile;
+  int64_t tiles_from = kNever;  // rows of a tile that goes to matrix tiles
+  int64_t rows_per_read = 8;    // rows whose products with a block take as long as reading it from memory
+  // Around all products of tiles from tiles_from rows on, on the thread that makes them; null: nothing to do.
+  void (*enter)() = nullptr;
+  void (*leave)() = nullptr;
+
+  static constexpr int64_t kNever = INT64_MAX;
 };
 
 // With float activations.
@@ -60,6 +72,7 @@ struct FloatKernels {
   Product bytes;
   Product bf16;
   Product f32;
+  int64_t max_tile;
 };
 
 }  // namespace weir::cpu

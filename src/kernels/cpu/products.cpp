@@ -15,9 +15,6 @@ namespace {
 // cache, meets many blocks of weights.
 constexpr int64_t kPanelFloats = int64_t{1} << 20;
 
-// An expert's block costs at least as much as reading it does; that many rows keep the arithmetic as long.
-constexpr int64_t kRowsPerRead = 8;
-
 }  // namespace
 
 Status Products::reserve(const Limits& limits) {
@@ -67,30 +64,21 @@ void Products::norm_into(Rows normed, Rows x, const Vector& gain, float epsilon)
 
 // All rows of x as one list.
 void Products::prepare(Rows x, unsigned kinds) {
-  activations_.begin(x.floats(), x.cols, kinds);
-  for_rows(pool_, x.rows, [&](int64_t t) { activations_.round_row(kernels_.rows, t); });
-  const int64_t tiles = tile_count(x.rows, kernels_.max_tile);
-  for_rows(pool_, tiles, [&](int64_t tile) {
-    const Range rows = tile_rows(x.rows, tile, tiles);
-    activations_.interleave(rows.begin, identity_ + rows.begin, rows.end - rows.begin);
-  });
+  activations_.begin(kernels_, x.floats(), x.cols, kinds);
+  for_rows(pool_, x.rows, [&](int64_t t) { activations_.round_row(t); });
+  const int64_t parts = tile_count(x.rows, kLargestTile);
+  for_rows(pool_, parts, [&](int64_t part) { activations_.interleave(0, identity_, x.rows, part, parts); });
 }
 
 // The lists of lists_, with rows[position] of x at each position.
 void Products::prepare_lists(Rows x, unsigned kinds, const int32_t* rows) {
-  activations_.begin(x.floats(), x.cols, kinds);
-  for_rows(pool_, x.rows, [&](int64_t t) { activations_.round_row(kernels_.rows, t); });
+  activations_.begin(kernels_, x.floats(), x.cols, kinds);
+  for_rows(pool_, x.rows, [&](int64_t t) { activations_.round_row(t); });
   const auto lists = lists_.lists();
-  const auto interleave = [&](int64_t l) {
+  for_rows(pool_, static_cast<int64_t>(lists.size()), [&](int64_t l) {
     const ExpertLists::List& list = lists[static_cast<size_t>(l)];
-    const int64_t tiles = tile_count(list.count(), kernels_.max_tile);
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      const Range part = tile_rows(list.count(), tile, tiles);
-      const int64_t first = list.begin + part.begin;
-      activations_.interleave(first, rows + first, part.end - part.begin);
-    }
-  };
-  for_rows(pool_, static_cast<int64_t>(lists.size()), interleave);
+    activations_.interleave(list.begin, rows + list.begin, list.count());
+  });
 }
 
 // emit(part, first output of the block, its outputs, first row, rows, products) for all blocks and rows.
@@ -101,7 +89,7 @@ void Products::multiply_parts(const PackedLinear& w, int64_t rows, const Emit& e
     int64_t first_output = 0;
     for (const PackedMatrix& part : w.parts()) {
       const Range blocks = shares.next(part.blocks(), part.block_bytes);
-      multiply(part, blocks, activations_, 0, rows, kernels_.max_tile,
+      multiply(kernels_, part, blocks, activations_, 0, rows,
                [&](int64_t b, int64_t first, int64_t count, const float* out) {
                  emit(first_output + b * kBlockRows, part.block_rows(b), first, count, out);
                });
@@ -151,7 +139,7 @@ void Products::experts_up(Rows activated, Rows normed, const Routing& routing, c
   lists_.build(routing, w.count());
   prepare_lists(normed, w.up_kinds(), lists_.rows());
   const auto cost = [&](const ExpertLists::List& list) {
-    return w.expert(list.expert).up_block_bytes() * std::max(kRowsPerRead, list.count());
+    return w.expert(list.expert).up_block_bytes() * std::max(kernels_.int8.rows_per_read, list.count());
   };
   int64_t total = 0;
   for (const ExpertLists::List& list : lists_.lists()) {
@@ -162,7 +150,7 @@ void Products::experts_up(Rows activated, Rows normed, const Routing& routing, c
     for (const ExpertLists::List& list : lists_.lists()) {
       const PackedExperts::Expert& e = w.expert(list.expert);
       const Range blocks = shares.next(e.gate.blocks(), cost(list));
-      multiply_pair(e.gate, e.up, blocks, activations_, list.begin, list.count(), kernels_.max_tile,
+      multiply_pair(kernels_, e.gate, e.up, blocks, activations_, list.begin, list.count(),
                     [&](int64_t b, int64_t first, int64_t count, const float* gate, const float* up) {
                       const int32_t* pairs = lists_.pairs() + list.begin + first;
                       for (int64_t i = 0; i < count; ++i, gate += kBlockRows, up += kBlockRows) {
@@ -177,7 +165,7 @@ void Products::experts_up(Rows activated, Rows normed, const Routing& routing, c
 // y[pair, width] = the products of these blocks for all pairs.
 void Products::down_panel(const PackedExperts& w, Range blocks, float* y, int64_t width) const {
   for (const ExpertLists::List& list : lists_.lists()) {
-    multiply(w.expert(list.expert).down, blocks, activations_, list.begin, list.count(), kernels_.max_tile,
+    multiply(kernels_, w.expert(list.expert).down, blocks, activations_, list.begin, list.count(),
              [&](int64_t b, int64_t first, int64_t count, const float* out) {
                const int32_t* pairs = lists_.pairs() + list.begin + first;
                for (int64_t i = 0; i < count; ++i, out += kBlockRows) {

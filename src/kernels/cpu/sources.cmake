@@ -1,7 +1,7 @@
 # The CPU kernels. Included by src/kernels/CMakeLists.txt after weir_kernels exists.
 #
 # WEIR_CPU_ISA_SOURCES are compiled once for each instruction set, with WEIR_ISA naming their namespace; what
-# they may include is said in simd.h. WEIR_CPU_SOURCES are ordinary.
+# they may include is said in simd.h. AMX has a source of its own and takes the rest from AVX-512 VNNI. WEIR_CPU_SOURCES are ordinary.
 set(WEIR_CPU_ISA_SOURCES
     attention_kernels.cpp
     delta_rule_kernels.cpp
@@ -51,4 +51,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   weir_cpu_isa(avx2 ${weir_avx2})
   weir_cpu_isa(avx512 ${weir_avx512})
   weir_cpu_isa(avx512_vnni ${weir_avx512} -mavx512vnni)
+  set(WEIR_CPU_ISA_PATHS ${CMAKE_CURRENT_LIST_DIR}/linear_amx_kernels.cpp)
+  weir_cpu_isa(avx512_amx ${weir_avx512} -mavx512vnni -mamx-tile -mamx-int8)
 endif()

@@ -44,12 +44,12 @@ WEIR_SIMD int64_t scales_bytes(bool wide) {
   return 2 * kLanes * (wide ? 4 : 2);
 }
 
-// Kernel<n>::run for the tile's count.
-template <template <int> class Kernel, int n = kMaxTile>
+// Kernel<n>::run for the tile's count, which is between `least` and n.
+template <template <int> class Kernel, int n = kMaxTile, int least = 1>
 void run_tile(float* out, const uint8_t* block, const Tile& tile) {
-  if constexpr (n > 0) {
+  if constexpr (n >= least) {
     if (tile.count == n) return Kernel<n>::run(out, block, tile);
-    run_tile<Kernel, n - 1>(out, block, tile);
+    run_tile<Kernel, n - 1, least>(out, block, tile);
   }
 }
 
