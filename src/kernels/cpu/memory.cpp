@@ -5,14 +5,23 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/shared_pages.h"
+
 namespace weir::cpu {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kHugePage = size_t{2} << 20;
 
 void unmap(void* data, size_t bytes) {
   munmap(data, bytes);
+}
+
+void give(void* data, size_t) {
+  SharedPages::of_process().give(data);
+}
+
+size_t rounded_up(size_t bytes, size_t page) {
+  return (std::max<size_t>(bytes, 1) + page - 1) / page * page;
 }
 
 Error out_of_memory(size_t bytes) {
@@ -20,24 +29,33 @@ Error out_of_memory(size_t bytes) {
           "use a smaller model, a shorter context, or close other programs"};
 }
 
+Buffer allocate_small_pages(size_t bytes) {
+  const size_t size = rounded_up(bytes, kPage);
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? Buffer() : Buffer(data, size, unmap);
+}
+
+Buffer allocate_shared(size_t bytes) {
+  void* data = SharedPages::of_process().take(bytes);
+  return data == nullptr ? Buffer() : Buffer(data, bytes, give);
+}
+
+Buffer allocate_huge_pages(size_t bytes) {
+  const size_t size = rounded_up(bytes, kHugePage);
+  void* data = map_huge_pages(size);
+  return data == nullptr ? Buffer() : Buffer(data, size, unmap);
+}
+
 }  // namespace
 
 Result<Buffer> allocate_pages(size_t bytes) {
   if (bytes > PTRDIFF_MAX - 2 * kHugePage) return out_of_memory(bytes);
-  const size_t size = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
-  const bool huge = size >= 2 * kHugePage;
-  const size_t slack = huge ? kHugePage : 0;
-  void* mapped = mmap(nullptr, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return out_of_memory(bytes);
-  auto* data = static_cast<std::byte*>(mapped);
-  if (huge) {
-    const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(mapped) % kHugePage) % kHugePage;
-    if (head > 0) munmap(data, head);
-    data += head;
-    if (slack > head) munmap(data + size, slack - head);
-    madvise(data, size, MADV_HUGEPAGE);  // a wish: without huge pages all works the same
-  }
-  return Buffer(data, size, unmap);
+  const auto allocate = bytes < SharedPages::kSmallestBlock   ? allocate_small_pages
+                        : bytes <= SharedPages::kLargestBlock ? allocate_shared
+                                                              : allocate_huge_pages;
+  Buffer buffer = allocate(bytes);
+  if (buffer.data() == nullptr) return out_of_memory(bytes);
+  return buffer;
 }
 
 }  // namespace weir::cpu

@@ -25,6 +25,7 @@ set(WEIR_CPU_SOURCES
     pack.cpp
     products.cpp
     row_belief.cpp
+    shared_pages.cpp
     top_tokens.cpp
     vocabulary.cpp
     window_attention.cpp)
