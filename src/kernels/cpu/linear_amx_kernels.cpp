@@ -32,7 +32,7 @@ namespace WEIR_ISA {
 namespace {
 
 constexpr int kTileRows = 16;
-constexpr int64_t kPrefetch = 2048;  // as in linear_int8_kernels.cpp
+constexpr int64_t kPrefetch = 8192;  // as in linear_int8_kernels.cpp
 
 // Tiles of fewer rows are faster with vpdpbusd: docs/kernels/cpu.md has the measurement.
 constexpr int64_t kFewestRows = 4;
@@ -67,7 +67,7 @@ struct NibbleLines {
 
   WEIR_SIMD void part(uint8_t* room, const uint8_t* piece) {
     repeat<cols / 8>([&](int l) WEIR_INLINE_LAMBDA {
-      prefetch(piece + 64 * l + kPrefetch);
+      prefetch_l2(piece + 64 * l + kPrefetch);
       const U8x64 both = load_u8x64(piece + 64 * l);
       _mm512_store_si512(room + 128 * l, low_nibbles(both).v);
       _mm512_store_si512(room + 128 * l + 64, high_nibbles(both).v);
@@ -80,7 +80,7 @@ struct ByteLines {
   static constexpr int64_t kBytes = cols * kBlockRows;
 
   WEIR_SIMD void part(uint8_t*, const uint8_t* piece) {
-    repeat<cols / 4>([&](int l) WEIR_INLINE_LAMBDA { prefetch(piece + 64 * l + kPrefetch); });
+    repeat<cols / 4>([&](int l) WEIR_INLINE_LAMBDA { prefetch_l2(piece + 64 * l + kPrefetch); });
   }
   WEIR_SIMD const uint8_t* lines(const uint8_t*, const uint8_t* piece) { return piece; }
 };
@@ -143,7 +143,6 @@ struct Groups {
   WEIR_SIMD void scale(F32x16* acc, const Groups& groups, int64_t g, const int32_t* sums) {
     const Tile& tile = groups.tile;
     const uint8_t* scales = groups.block + g * groups.bytes + pieces * Lines::kBytes;
-    prefetch(scales + kPrefetch);
     const GroupScales end = load_scales(scales, tile.wide_scales);
     repeat<n>([&](int i) WEIR_INLINE_LAMBDA {
       const F32x16 dot = to_f32(load_i32(sums + kTileRows * i));

@@ -5,8 +5,9 @@
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// Bytes between the line in use and the one asked for: some 100 ns of streaming on one core.
-constexpr int64_t kPrefetch = 2048;
+// Bytes between the line in use and the one asked for, two 4 KiB pages: the hardware's own prefetching ends
+// with a page, and finding the next one's address takes time too.
+constexpr int64_t kPrefetch = 8192;
 
 // Lines in one turn of the loop; divides those of the smallest group.
 constexpr int kUnrolled = 4;
@@ -48,7 +49,7 @@ struct Int8 {
         repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = set1_i32(0); });
         for (int64_t k = 0; k < tile.group; k += kUnrolled * Lines<n>::kCols) {
           repeat<kUnrolled>([&](int l) WEIR_INLINE_LAMBDA {
-            prefetch(block + 64 * l + kPrefetch);
+            prefetch_l2(block + 64 * l + kPrefetch);
             Lines<n>::add(dot, block + 64 * l, q + l * Lines<n>::kCols * n);
           });
           block += kUnrolled * 64;
