@@ -10,6 +10,7 @@
 
 #include "cli/bandwidth.h"
 #include "cli/engine.h"
+#include "kernels/cuda/gpu_report.h"
 #include "kernels/observe/timed_steps.h"
 #include "models/kv_pages.h"
 
@@ -78,18 +79,24 @@ class QwenBench {
     return watch.seconds();
   }
 
-  // Each repeat is a new sequence: a prompt, and tokens behind it. One more, of the same shapes, warms up.
+  // Runs number 0, which warms up, to `repeats` measure speeds; one more measures steps, each waited for.
+  int64_t runs() const { return options_.repeats + 2; }
+  void begin_run(int64_t run) { timed_.pause(run + 1 < runs()); }
+  bool counts(int64_t run) const { return run > 0 && run + 1 < runs(); }
+
+  // Each run is a new sequence: a prompt, and tokens behind it.
   Status measure_answer(int64_t tokens) {
     PrefillSpeed prefill{tokens, {}, {}};
     DecodeSpeed decode{tokens, tokens, {}, {}, model_.bytes_per_token(tokens + options_.generate / 2)};
     AnswerTime total{tokens, {}};
-    for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
+    for (int64_t run = 0; run < runs(); ++run) {
+      begin_run(run);
       WEIR_TRY(SequenceState state, model_.new_sequence());
       WEIR_TRY(const double prefilling, timed_feed(state, prompt(tokens), model_.max_rows()));
       prefill.steps = timed_.costs();
       WEIR_TRY(const double decoding, timed_feed(state, answer(), 1));
       decode.steps = timed_.costs();
-      if (repeat == 0) continue;
+      if (!counts(run)) continue;
       prefill.speed.values.push_back(static_cast<double>(tokens) / prefilling);
       decode.speed.values.push_back(static_cast<double>(options_.generate) / decoding);
       total.seconds.values.push_back(prefilling + decoding);
@@ -120,11 +127,12 @@ class QwenBench {
                        {},
                        {},
                        model_.bytes_per_token(depth + options_.generate / 2)};
-    for (int64_t repeat = 0; repeat <= options_.repeats; ++repeat) {
+    for (int64_t run = 0; run < runs(); ++run) {
+      begin_run(run);
       WEIR_TRY(SequenceState state, model_.copy(beginning));
       WEIR_TRY(const double seconds, timed_feed(state, answer(), 1));
       decode.steps = timed_.costs();
-      if (repeat > 0) decode.speed.values.push_back(static_cast<double>(options_.generate) / seconds);
+      if (counts(run)) decode.speed.values.push_back(static_cast<double>(options_.generate) / seconds);
     }
     speeds_.decode.push_back(std::move(decode));
     return {};
@@ -136,6 +144,16 @@ class QwenBench {
   std::vector<int32_t> ids_;
   QwenSpeeds speeds_;
 };
+
+// What steps' bytes are compared with, in GB/s: what the CPU reads, or what the GPU copies, read and written.
+Result<double> memory_rate(const BenchOptions& options, ThreadPool& pool) {
+  if (options.backend.device == "cuda") {
+    WEIR_TRY(const GpuReport gpu, report_gpu(0));
+    return gpu.copied_bytes_per_second * 1e-9;
+  }
+  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(pool, kBenchPasses));
+  return bandwidth.gigabytes_per_second;
+}
 
 Status check_options(const BenchOptions& options, int64_t context) {
   if (options.rows_given) {
@@ -158,10 +176,9 @@ Result<BenchResult> bench_qwen(const BenchOptions& options, BenchModel bench) {
   WEIR_TRY(const qwen::Config config, qwen::read_config(bench.checkpoint));
   WEIR_RETURN_IF_ERROR(check_options(options, config.context));
   WEIR_TRY(TimedModel timed, load(options, std::move(bench)));
-  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(pool, kBenchPasses));
+  WEIR_TRY(const double bandwidth, memory_rate(options, pool));
   WEIR_TRY(const QwenSpeeds speeds, QwenBench(timed, options).measure());
-  Report machine =
-      model_json(options, pool, timed.timed->name(), timed.load_seconds, bandwidth.gigabytes_per_second);
+  Report machine = model_json(options, pool, timed.timed->name(), timed.load_seconds, bandwidth);
   Report out = qwen_report(std::move(machine), options, speeds);
   return BenchResult{out, qwen_text(out), qwen_charts(out)};
 }

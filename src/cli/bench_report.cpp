@@ -45,7 +45,7 @@ Report machine_json(const BenchOptions& options, const ThreadPool& pool, const s
 }
 
 std::string machine_text(const Report& r) {
-  return fmt::format("{}, {} threads, {}\nmemory reads {:.1f} GB/s; medians of {} repeats\n",
+  return fmt::format("{}, {} threads, {}\nmemory gives {:.1f} GB/s; medians of {} repeats\n",
                      r["cpu"].get<std::string>(), r["threads"].get<int>(), r["kernels"].get<std::string>(),
                      r["read_gigabytes_per_second"].get<double>(), r["repeats"].get<int64_t>());
 }

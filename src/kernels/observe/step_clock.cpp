@@ -22,6 +22,7 @@ void StepClock::stop(const char* name, uint64_t bytes, double start) {
 }
 
 std::vector<int32_t> StepClock::distinct_experts(Routing routing) {
+  if (paused_) return {};
   std::vector<int32_t> experts(static_cast<size_t>(routing.rows * routing.slots));
   steps_.copy_out(experts.data(), routing.experts, experts.size() * sizeof(int32_t));
   std::sort(experts.begin(), experts.end());

@@ -21,6 +21,8 @@ class TimedSteps final : public ForwardingSteps {
   // In the order in which the kinds first occurred.
   const std::vector<StepCost>& costs() const { return clock_.costs(); }
   void reset() { clock_.reset(); }
+  // While paused, steps run as without this: waiting after each step costs a GPU more than the steps do.
+  void pause(bool paused) { clock_.pause(paused); }
 
   void embed(Rows x, const Batch& batch, const Embedding& embedding) override;
   void norm_project(Rows out, Rows x, const Vector& gain, float epsilon, const Linear& w) override;
