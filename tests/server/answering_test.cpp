@@ -16,6 +16,8 @@ const std::string kCall =
 
 class AnsweringTest : public testing::Test {
  protected:
+  void TearDown() override { reply_->gone = nullptr; }  // as a connection does when its response is over
+
   Status start(const std::string& more) {
     const std::string body =
         R"({"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "none")";
