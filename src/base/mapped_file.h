@@ -23,6 +23,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // Gives back the memory that holds what has been read so far. Whoever reads on reads the file again.
+  void let_go() const;
+
  private:
   MappedFile(std::string path, const std::byte* data, size_t size)
       : path_(std::move(path)), data_(data), size_(size) {}

@@ -90,6 +90,10 @@ void Checkpoint::skip(Entry& entry) {
   skipped_.bytes += entry.view.data.size();
 }
 
+void Checkpoint::let_go() const {
+  for (const SafetensorsFile& file : files_) file.let_go();
+}
+
 void Checkpoint::skip_prefix(std::string_view prefix) {
   for (auto entry = tensors_.lower_bound(prefix);
        entry != tensors_.end() && std::string_view(entry->first).starts_with(prefix); ++entry) {

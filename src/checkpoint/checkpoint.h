@@ -57,6 +57,10 @@ class Checkpoint {
   // rule).
   bool norms_are_zero_centred() const { return layout_ == Layout::kHuggingFace; }
 
+  // Gives back the memory that holds what has been read of the files, so that weights do not take their room
+  // twice while they are packed. Matrices stay valid.
+  void let_go() const;
+
   // Skips every tensor not read yet whose full name starts with `prefix`, and counts them.
   void skip_prefix(std::string_view prefix);
 

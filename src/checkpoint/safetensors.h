@@ -27,6 +27,7 @@ class SafetensorsFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;
   const std::string& path() const { return file_.path(); }
+  void let_go() const { file_.let_go(); }  // see MappedFile
 
  private:
   explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}

@@ -39,7 +39,7 @@ class WeightReader {
   Checkpoint& checkpoint_;
   Steps& steps_;
   const Progress& progress_;
-  uint64_t done_ = 0;
+  uint64_t done_ = 0, held_ = 0;
 };
 
 // The experts of a layer whose gate and up are one matrix, gate first: [E * 2 * wide, H], and down [E * H,

@@ -5,11 +5,25 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace weir::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What this process holds of the mapping that begins at `address`, as the kernel tells.
+size_t resident_bytes(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<uintptr_t>(address) << '-';
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) inside = line.starts_with(begin.str());
+    if (inside && line.starts_with("Rss:")) return std::stoul(line.substr(4)) * 1024;
+  }
+  return 0;
+}
 
 class MappedFileTest : public testing::Test {
  protected:
@@ -26,6 +40,23 @@ TEST_F(MappedFileTest, maps_what_the_file_holds) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   const MappedFile moved = std::move(*file);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(moved.bytes().data()), moved.bytes().size()), text);
+}
+
+TEST_F(MappedFileTest, what_was_let_go_takes_no_memory_and_is_there_when_read_again) {
+  constexpr size_t kPage = 4096, kPages = 64;
+  std::string text;
+  for (size_t i = 0; i < kPages * kPage; ++i) text.push_back(static_cast<char>('a' + i * 7 % 23));
+  std::ofstream(folder_ / "file") << text;
+  const auto file = MappedFile::open(folder_ / "file");
+  ASSERT_TRUE(file.ok());
+  const auto read = [&] {
+    return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  };
+  EXPECT_EQ(read(), text);
+  EXPECT_GE(resident_bytes(file->bytes().data()), kPages * kPage);
+  file->let_go();
+  EXPECT_EQ(resident_bytes(file->bytes().data()), 0u);
+  EXPECT_EQ(read(), text);
 }
 
 TEST_F(MappedFileTest, an_empty_file_has_no_bytes) {
