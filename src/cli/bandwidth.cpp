@@ -90,6 +90,18 @@ uint64_t buffer_size() {
   return size / kPage * kPage;
 }
 
+// The kernel would kill whoever fills more memory than there is.
+Status check_room(uint64_t bytes) {
+  constexpr uint64_t kLeft = uint64_t{1} << 29;
+  const uint64_t available = available_memory_bytes();
+  if (available == 0 || bytes + kLeft <= available) return Ok{};
+  return Error{
+      Code::kOutOfMemory,
+      fmt::format("a buffer of {:.1f} GiB does not fit beside what runs: {:.1f} GiB are free",
+                  static_cast<double>(bytes) / (1 << 30), static_cast<double>(available) / (1 << 30)),
+      "half a GiB must be left"};
+}
+
 uint64_t memory_field(const std::string& wanted) {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -116,8 +128,9 @@ uint64_t total_memory_bytes() {
   return memory_field("MemTotal:");
 }
 
-Result<Bandwidth> measure_bandwidth(ThreadPool& pool, int passes) {
-  const Mapping buffer(buffer_size());
+Result<Bandwidth> measure_bandwidth(ThreadPool& pool, int passes, std::optional<uint64_t> buffer_bytes) {
+  if (buffer_bytes) WEIR_RETURN_IF_ERROR(check_room(*buffer_bytes));
+  const Mapping buffer(buffer_bytes ? *buffer_bytes / kPage * kPage : buffer_size());
   if (buffer.data() == nullptr || buffer.bytes() == 0) {
     return Error{Code::kOutOfMemory, fmt::format("no memory for {} bytes to measure with", buffer.bytes()),
                  ""};

@@ -32,6 +32,7 @@ struct Options {
   ModelOptions model;
   BackendOptions backend;
   SamplingOptions sampling;
+  int64_t buffer = 0;  // bytes; 0: as measure_bandwidth chooses
   bool json = false;
 };
 
@@ -188,7 +189,9 @@ std::string text_of(const Report& r) {
 Result<int> doctor(const Options& options, const CLI::App& command) {
   WEIR_TRY(const Engine engine, load_engine(options.model, options.backend));
   WEIR_TRY(const Isa isa, options.backend.chosen_isa());
-  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(*engine.pool, kPasses));
+  std::optional<uint64_t> buffer;
+  if (options.buffer > 0) buffer = static_cast<uint64_t>(options.buffer);
+  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(*engine.pool, kPasses, buffer));
   Report out{{"version", WEIR_VERSION},
              {"machine", machine_json(options.backend, bandwidth)},
              {"model", model_json(engine)},
@@ -211,6 +214,8 @@ Verb add_doctor(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("doctor", "Report the machine, its memory bandwidth, kernels and settings");
   command->add_flag("--json", options->json, "Report as JSON");
+  add_count(*command, "--buffer", options->buffer, int64_t{1} << 20,
+            "Bytes to measure reading with, such as 16GiB; default: above the last-level cache");
   options->model.add(*command);
   options->sampling.add(*command);
   options->backend.add(*command);

@@ -57,6 +57,13 @@ class Doctor(WeirTest):
         self.assertEqual(settings["--threads"], {"flag": "--threads", "value": "2", "from": "flag"})
         self.assertEqual(settings["--model"]["from"], "default")
 
+    def test_reading_is_measured_over_as_much_memory_as_is_asked_for(self):
+        read = self.report("doctor", "--buffer", "64MiB")["machine"]["read_gigabytes_per_second"]
+        self.assertEqual(read["buffer_bytes"], 64 << 20)
+        self.assertGreater(read["median"], 0.1)
+        self.fails(2, "doctor", "--buffer", "10", says=["--buffer"])
+        self.fails(1, "doctor", "--buffer", "900000GiB", says=["does not fit", "GiB are free"])
+
     def test_a_weaker_instruction_set_can_be_forced(self):
         text = self.weir("doctor", "--isa", "portable").stdout
         self.assertRegex(text, r"portable +used: --isa asks for it")
