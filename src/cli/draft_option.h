@@ -15,8 +15,8 @@ inline CLI::Option* add_draft(CLI::App& command, Draft& draft) {
   return command
       .add_option_function<std::string>("--draft", set,
                                         "Guess further tokens, which one pass checks: lookup (what the text "
-                                        "repeats), head (the checkpoint's "
-                                        "multi-token prediction) or off; default: off")
+                                        "repeats), head (the checkpoint's multi-token prediction) or off; "
+                                        "default: off")
       ->check(CLI::IsMember({"off", "lookup", "head"}))
       ->type_name("NAME");
 }

@@ -117,6 +117,14 @@ Result<int> serve(const Options& options) {
   return kDone;
 }
 
+// A flag that may be given several times, each time with one value.
+CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                      const std::string& help) {
+  return command.add_option(name, values, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
 void add_network_flags(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Network";
   constexpr int64_t kMostPort = 65535;
@@ -130,28 +138,20 @@ void add_network_flags(CLI::App& command, Options& options) {
   command.add_option("--unix", http.unix_path, "Listen on this UNIX socket instead")
       ->type_name("PATH")
       ->group(kGroup);
-  command.add_option("--api-key", options.keys, "Key that requests must bring; may be repeated")
+  add_list(command, "--api-key", options.keys, "Key that requests must bring; may be repeated")
       ->envname("WEIR_API_KEY")
       ->type_name("KEY")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
       ->group(kGroup);
   command.add_option("--api-key-file", options.key_file, "File with one key a line")
       ->type_name("FILE")
       ->group(kGroup);
-  command
-      .add_option("--cors-origin", options.server.access.origins,
-                  "Let web pages of this origin ask; * lets all; may be repeated")
+  add_list(command, "--cors-origin", options.server.access.origins,
+           "Let web pages of this origin ask; * lets all; may be repeated")
       ->type_name("ORIGIN")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
       ->group(kGroup);
-  command
-      .add_option("--allow-host", options.server.access.hosts,
-                  "Another name to ask the server by without a key; * lets all; may be repeated")
+  add_list(command, "--allow-host", options.server.access.hosts,
+           "Another name to ask the server by without a key; * lets all; may be repeated")
       ->type_name("NAME")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
       ->group(kGroup);
   add_count(command, "--max-connections", options.connections, 1, "Connections at a time; default: 512")
       ->group(kGroup);

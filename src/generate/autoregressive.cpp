@@ -55,11 +55,10 @@ Result<std::unique_ptr<Generation>> AutoregressiveGeneration::start(qwen::Model&
         choice_rules(request.sampling, vocabulary_of(model, tokenizer), request.sequence);
     WEIR_TRY(chooser, model.steps().make_chooser(rules, request.prompt));
   }
-  const bool draft_head = request.draft == Draft::kHead;
   std::unique_ptr<AutoregressiveGeneration> generation(
       new AutoregressiveGeneration(model, tokenizer, std::move(request), std::move(callbacks),
                                    std::move(sequence.state), std::move(chooser)));
-  if (draft_head) {
+  if (generation->request_.draft == Draft::kHead) {
     WEIR_TRY(generation->pairs_, model.new_draft_sequence());
   }
   return std::unique_ptr<Generation>(std::move(generation));

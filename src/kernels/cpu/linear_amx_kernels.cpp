@@ -32,7 +32,6 @@ namespace WEIR_ISA {
 namespace {
 
 constexpr int kTileRows = 16;
-constexpr int64_t kPrefetch = 8192;  // as in linear_int8_kernels.cpp
 
 // Tiles of fewer rows are faster with vpdpbusd: docs/kernels/cpu.md has the measurement.
 constexpr int64_t kFewestRows = 4;

@@ -5,10 +5,6 @@
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// Bytes between the line in use and the one asked for, two 4 KiB pages: the hardware's own prefetching ends
-// with a page, and finding the next one's address takes time too.
-constexpr int64_t kPrefetch = 8192;
-
 // Lines in one turn of the loop; divides those of the smallest group.
 constexpr int kUnrolled = 4;
 

@@ -1,7 +1,8 @@
 # The CPU kernels. Included by src/kernels/CMakeLists.txt after weir_kernels exists.
 #
 # WEIR_CPU_ISA_SOURCES are compiled once for each instruction set, with WEIR_ISA naming their namespace; what
-# they may include is said in simd.h. AMX has a source of its own and takes the rest from AVX-512 VNNI. WEIR_CPU_SOURCES are ordinary.
+# they may include is said in simd.h. AMX has a source of its own and takes the rest from AVX-512 VNNI.
+# WEIR_CPU_SOURCES are ordinary.
 set(WEIR_CPU_ISA_SOURCES
     attention_kernels.cpp
     delta_rule_kernels.cpp

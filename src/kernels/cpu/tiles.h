@@ -27,6 +27,10 @@ WEIR_SIMD void repeat(F f) {
 }
 #define WEIR_INLINE_LAMBDA __attribute__((always_inline))
 
+// Bytes between the line in use and the one asked for, two 4 KiB pages: the hardware's own prefetching ends
+// with a page, and finding the next one's address takes time too.
+inline constexpr int64_t kPrefetch = 8192;
+
 // What ends a group: scales of 16 rows, then their biases.
 struct GroupScales {
   F32x16 scales;
