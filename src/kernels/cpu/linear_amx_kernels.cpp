@@ -66,7 +66,7 @@ struct NibbleLines {
 
   WEIR_SIMD void part(uint8_t* room, const uint8_t* piece) {
     repeat<cols / 8>([&](int l) WEIR_INLINE_LAMBDA {
-      prefetch_l2(piece + 64 * l + kPrefetch);
+      prefetch_weights(piece + 64 * l);
       const U8x64 both = load_u8x64(piece + 64 * l);
       _mm512_store_si512(room + 128 * l, low_nibbles(both).v);
       _mm512_store_si512(room + 128 * l + 64, high_nibbles(both).v);
@@ -79,7 +79,7 @@ struct ByteLines {
   static constexpr int64_t kBytes = cols * kBlockRows;
 
   WEIR_SIMD void part(uint8_t*, const uint8_t* piece) {
-    repeat<cols / 4>([&](int l) WEIR_INLINE_LAMBDA { prefetch_l2(piece + 64 * l + kPrefetch); });
+    repeat<cols / 4>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(piece + 64 * l); });
   }
   WEIR_SIMD const uint8_t* lines(const uint8_t*, const uint8_t* piece) { return piece; }
 };

@@ -45,7 +45,7 @@ struct Int8 {
         repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = set1_i32(0); });
         for (int64_t k = 0; k < tile.group; k += kUnrolled * Lines<n>::kCols) {
           repeat<kUnrolled>([&](int l) WEIR_INLINE_LAMBDA {
-            prefetch_l2(block + 64 * l + kPrefetch);
+            prefetch_weights(block + 64 * l);
             Lines<n>::add(dot, block + 64 * l, q + l * Lines<n>::kCols * n);
           });
           block += kUnrolled * 64;

@@ -27,9 +27,14 @@ WEIR_SIMD void repeat(F f) {
 }
 #define WEIR_INLINE_LAMBDA __attribute__((always_inline))
 
-// Bytes between the line in use and the one asked for, two 4 KiB pages: the hardware's own prefetching ends
-// with a page, and finding the next one's address takes time too.
-inline constexpr int64_t kPrefetch = 8192;
+// Asks for the lines of weights that follow `line`: into L2 a 4 KiB page ahead, because the hardware's own
+// prefetching ends with a page, and into L1 from there. Either alone is slower (docs/kernels/cpu.md).
+WEIR_SIMD void prefetch_weights(const uint8_t* line) {
+  constexpr int64_t kIntoL2 = 4096;
+  constexpr int64_t kIntoL1 = 1024;
+  prefetch_l2(line + kIntoL2);
+  prefetch(line + kIntoL1);
+}
 
 // What ends a group: scales of 16 rows, then their biases.
 struct GroupScales {
