@@ -1,5 +1,5 @@
-// Threads that wait for short pieces of work: they spin for a moment, then park. Work is divided statically,
-// so which thread computes what depends only on the number of threads.
+// Threads that wait for short pieces of work: they spin for a moment, then park. Jobs divide the work, and do
+// it so that results do not depend on which thread computes what.
 #pragma once
 
 #include <atomic>

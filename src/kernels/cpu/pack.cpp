@@ -172,7 +172,7 @@ void pack_all(const std::vector<PackJob>& jobs, ThreadPool& pool) {
   int64_t total = 0;
   for (const PackJob& job : jobs) total += job.packed.bytes();
   pool.run([&](int thread) {
-    Shares shares(total, thread, pool.threads());
+    Shares shares(part_of(total, thread, pool.threads()));
     std::vector<uint8_t> q;
     std::vector<float> values;
     for (const PackJob& job : jobs) {

@@ -84,8 +84,8 @@ void Products::prepare_lists(Rows x, unsigned kinds, const int32_t* rows) {
 // emit(part, first output of the block, its outputs, first row, rows, products) for all blocks and rows.
 template <class Emit>
 void Products::multiply_parts(const PackedLinear& w, int64_t rows, const Emit& emit) {
-  pool_.run([&](int thread) {
-    Shares shares(static_cast<int64_t>(w.bytes()), thread, pool_.threads());
+  for_stretches(pool_, static_cast<int64_t>(w.bytes()), [&](int, Range stretch) {
+    Shares shares(stretch);
     int64_t first_output = 0;
     for (const PackedMatrix& part : w.parts()) {
       const Range blocks = shares.next(part.blocks(), part.block_bytes);
@@ -145,8 +145,8 @@ void Products::experts_up(Rows activated, Rows normed, const Routing& routing, c
   for (const ExpertLists::List& list : lists_.lists()) {
     total += w.expert(list.expert).gate.blocks() * cost(list);
   }
-  pool_.run([&](int thread) {
-    Shares shares(total, thread, pool_.threads());
+  for_stretches(pool_, total, [&](int, Range stretch) {
+    Shares shares(stretch);
     for (const ExpertLists::List& list : lists_.lists()) {
       const PackedExperts::Expert& e = w.expert(list.expert);
       const Range blocks = shares.next(e.gate.blocks(), cost(list));
@@ -182,8 +182,7 @@ void Products::experts_down_add(Rows x, Rows activated, const Routing& routing, 
   prepare_lists(activated.first(routing.rows * routing.slots), w.down_kinds(), lists_.pairs());
   const int64_t pairs = routing.rows * routing.slots;
   const int64_t blocks = w.expert(0).down.blocks();
-  pool_.run([&](int thread) {
-    const Range mine = part_of(blocks, thread, pool_.threads());
+  for_stretches(pool_, blocks, [&](int thread, Range mine) {
     float* y = panels_ + thread * panel_floats_;
     const int64_t panel = panel_floats_ / std::max<int64_t>(pairs * kBlockRows, 1);
     for (int64_t b = mine.begin; b < mine.end; b += panel) {

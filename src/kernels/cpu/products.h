@@ -1,6 +1,7 @@
 // The steps around matrices: norms, projections, routing and experts. Each goes through three phases, with a
 // barrier of the pool between them: rows are normed and rounded, tiles are interleaved, and then blocks of
-// weights are multiplied, each block by one thread, which owns the 16 outputs of every row that it makes.
+// weights are multiplied, each block by one thread (whichever comes to it), which owns the 16 outputs of
+// every row that it makes.
 #pragma once
 
 #include <span>
@@ -48,7 +49,7 @@ class Products {
   void route(Routing routing, Rows normed, const MoeWeights& w);
 
   // Every chosen expert is read once, however many rows chose it, and goes through the same code for one row
-  // and for thousands. experts_up divides (expert, block) pairs over the threads by cost. In experts_down_add
+  // and for thousands. experts_up hands (expert, block) pairs out by cost. In experts_down_add
   // a thread owns outputs, so that it can sum their slots: it keeps the results of all (row, slot) pairs for
   // a panel of them.
   void experts_up(Rows activated, Rows normed, const Routing& routing, const MoeWeights& w);

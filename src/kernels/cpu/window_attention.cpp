@@ -78,7 +78,7 @@ class WindowAttention {
   void attend(int thread) const {
     int64_t total = 0;
     for_tiles([&](const WindowTile& tile) { total += tile.cost(w_.window); });
-    Shares shares(total, thread, threads_);
+    Shares shares(part_of(total, thread, threads_));
     for_tiles([&](const WindowTile& tile) {
       const Range mine = shares.next(1, tile.cost(w_.window));
       if (mine.begin < mine.end) attend_tile(tile, thread);
