@@ -86,7 +86,8 @@ class Backend final : public Steps {
   float theta_ = 0;
   int64_t frequency_count_ = 0;
   const int32_t* settled_routing_ = nullptr;  // what experts_up has read, until it may have changed
-  const TokenChooser* chooser_ = nullptr;     // whose rules scratch holds
+  const void* staged_ = nullptr;           // the rows that scratch holds staged, until they may have changed
+  const TokenChooser* chooser_ = nullptr;  // whose rules scratch holds
   uint64_t packed_bytes_ = 0;
   std::optional<Error> failure_;
 };

@@ -15,6 +15,7 @@ namespace cuda {
 void Backend::copy_in(void* to, const void* from, size_t bytes) {
   queue_.flush();
   settled_routing_ = nullptr;
+  staged_ = nullptr;
   queue_.check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue_.stream()),
                "copying to the GPU");
 }

@@ -21,6 +21,7 @@ struct Params {
   const int32_t* chosen;
   const float* weights;
   const __nv_bfloat16* in;
+  const char* staged;  // up: rows as norm_route has staged them, or null
   __nv_bfloat16* activated;
   float* x;
   int32_t slots;
@@ -51,16 +52,24 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   x.clear_zeros(threadIdx.x);
   wait_for_previous();
   let_next_start();
-  if (!shared_expert) {
-    const int expert = p.chosen[row * p.slots + slot];
-    fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
+  const int expert = shared_expert ? p.shared_expert : p.chosen[row * p.slots + slot];
+  if constexpr (has_planes(kKind)) {
+    if (p.staged != nullptr) x.take_over(p.staged, row);
   }
-  stage_row(x, 0, p.in + static_cast<size_t>(row) * p.w.cols, threadIdx.x, blockDim.x);
+  if (!shared_expert) {
+    fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
+  } else {
+    copy_async_commit();
+  }
+  if (p.staged != nullptr) {
+    copy_async_wait<1>();
+  } else {
+    stage_row(x, 0, p.in + static_cast<size_t>(row) * p.w.cols, threadIdx.x, blockDim.x);
+  }
   __syncthreads();
   float acc[2][2] = {};
   dot_part<kKind>(acc, part, x);
-  __syncthreads();
-  float* sums = reinterpret_cast<float*>(memory);
+  float* sums = reinterpret_cast<float*>(memory + warps * part_bytes(kKind) + staged_bytes(1, p.w.cols));
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
   const int neuron = 8 * blockIdx.x + threadIdx.x;
@@ -96,8 +105,7 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   __syncwarp();
   float acc[2][2] = {};
   dot_part<kKind>(acc, part, x);
-  __syncthreads();
-  float* sums = reinterpret_cast<float*>(memory);
+  float* sums = reinterpret_cast<float*>(memory + warps * (part_bytes(kKind) + staged));
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
   if (!finishes) return;
@@ -135,10 +143,11 @@ Params params_of(const ExpertsCall& call, const TileMatrix& w) {
 void experts_up_few(LaunchQueue& queue, const ExpertsCall& call) {
   Params p = params_of(call, call.experts.up);
   p.in = call.normed;
+  p.staged = p.w.kind == TileKind::kBf16 ? nullptr : call.staged;
   Shape shape;
   shape.blocks = dim3(p.w.row_tiles(), p.slots, static_cast<unsigned>(call.rows));
   shape.threads = 32 * p.parts;
-  shape.shared = p.parts * part_bytes(p.w.kind) + staged_bytes(1, p.w.cols);
+  shape.shared = p.parts * (part_bytes(p.w.kind) + sums_bytes()) + staged_bytes(1, p.w.cols);
   switch (p.w.kind) {
     case TileKind::kQ4:
       return queue.launch(experts_up_few_kernel<TileKind::kQ4>, shape, p);
@@ -157,7 +166,7 @@ void experts_down_few(LaunchQueue& queue, const ExpertsCall& call) {
   Shape shape;
   shape.blocks = dim3(p.w.row_tiles(), static_cast<unsigned>(call.rows));
   shape.threads = 32 * warps;
-  shape.shared = warps * (part_bytes(p.w.kind) + staged_bytes(1, p.w.cols));
+  shape.shared = warps * (part_bytes(p.w.kind) + staged_bytes(1, p.w.cols) + sums_bytes());
   if (shape.blocks.x * shape.blocks.y <= kMultiprocessors) shape.shared = spread_out(shape.shared);
   switch (p.w.kind) {
     case TileKind::kQ4:

@@ -19,14 +19,19 @@ constexpr int parts_of(int cols) {
 constexpr int part_bytes(TileKind kind) {
   return kPartTiles * (tile_weight_bytes(kind) + tile_scale_bytes(kind));
 }
+// Shared memory of a warp's sums.
+constexpr int sums_bytes() {
+  return kFewRows * kTileRows * static_cast<int>(sizeof(float));
+}
 // Shared memory of staged rows.
 constexpr int staged_bytes(int count, int cols) {
   return StagedRows<TileKind::kQ4>::bytes(count, cols);
 }
 
 // RMSNorm of rows by the whole block. A thread has one chunk of each row: blocks that norm have at least 64
-// threads for each 512 columns. Sums of squares in float32: each thread its own eight in order, then across
-// the warp, then over the warps in order.
+// threads for each 512 columns. What is staged is x gain; the row's factor 1 / sqrt(mean(x^2) + epsilon)
+// multiplies the products' sums, so that no barrier stands before the staging. Sums of squares in float32:
+// each thread its own eight in order, then across the warp, then over the warps in order.
 class RowNorm {
  public:
   // Before the wait.
@@ -35,42 +40,57 @@ class RowNorm {
     if (real_) load_chunk(gain_, gain + 8 * threadIdx.x);
   }
 
-  // Rows of `from`; `row_of[t]`, if given, says which. Also written to `normed`, if given.
+  // Rows of `from`; `row_of[t]`, if given, says which.
   template <TileKind kKind>
-  __device__ __forceinline__ void stage(const StagedRows<kKind>& x, const float* from, const int32_t* row_of,
-                                        float epsilon, __nv_bfloat16* normed = nullptr) const {
-    const int warps = blockDim.x / 32, warp = threadIdx.x / 32;
+  __device__ __forceinline__ void stage(const StagedRows<kKind>& x, const float* from,
+                                        const int32_t* row_of) const {
     float v[8];
     for (int t = 0; t < x.count; ++t) {
-      load(v, x.cols, from, row_of, t);
+      load(v, x.cols, from, row_of != nullptr ? row_of[t] : t);
       float squares = 0;
 #pragma unroll
       for (int k = 0; k < 8; ++k) squares = fmaf(v[k], v[k], squares);
-      squares = warp_sum(squares);
-      if (threadIdx.x % 32 == 0) x.scratch()[t * kMaxWarps + warp] = squares;
-    }
-    __syncthreads();
-    for (int t = 0; t < x.count; ++t) {
-      if (x.count > 1) load(v, x.cols, from, row_of, t);  // again, from L1
-      const float squares = sum_of_warps(x.scratch() + t * kMaxWarps, warps);
-      const float scale = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) v[k] = v[k] * scale * gain_[k];
+      for (int k = 0; k < 8; ++k) v[k] *= gain_[k];
       stage_chunk(x, t, threadIdx.x, static_cast<int>(threadIdx.x) < padded_cols(x.cols) / 8, v);
-      if (normed == nullptr || !real_) continue;
-      reinterpret_cast<uint4*>(normed + static_cast<size_t>(t) * x.cols)[threadIdx.x] = {
-          pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
+      squares = warp_sum(squares);
+      if (threadIdx.x % 32 == 0) x.scratch()[t * kOfRow + threadIdx.x / 32] = squares;
     }
   }
 
+  // Behind the barrier that follows stage(): thread t finds the factor of row t, which is there behind the
+  // next barrier.
+  template <TileKind kKind>
+  __device__ __forceinline__ static void find_factors(const StagedRows<kKind>& x, float epsilon) {
+    if (static_cast<int>(threadIdx.x) >= x.count) return;
+    float* of_row = x.scratch() + threadIdx.x * kOfRow;
+    const float squares = sum_of_warps(of_row, blockDim.x / 32);
+    of_row[kMaxWarps] = rsqrtf(squares / static_cast<float>(x.cols) + epsilon);
+  }
+  template <TileKind kKind>
+  __device__ __forceinline__ static float factor(const StagedRows<kKind>& x, int t) {
+    return x.scratch()[t * kOfRow + kMaxWarps];
+  }
+
+  // The normed row itself, times its factor, in bf16.
+  __device__ __forceinline__ void write(__nv_bfloat16* to, const float* from, int cols, float factor) const {
+    float v[8];
+    load(v, cols, from, 0);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) v[k] = v[k] * factor * gain_[k];
+    if (!real_) return;
+    reinterpret_cast<uint4*>(to)[threadIdx.x] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]),
+                                                 pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
+  }
+
  private:
-  static constexpr int kMaxWarps = 32;
+  static constexpr int kMaxWarps = 16, kOfRow = 32;
 
   // In order of the warps; all loads at once.
   __device__ __forceinline__ static float sum_of_warps(const float* of_warp, int warps) {
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < 16; w += 4) {
+    for (int w = 0; w < kMaxWarps; w += 4) {
       const float4 v = *reinterpret_cast<const float4*>(of_warp + w);
       if (w < warps) sum += v.x;
       if (w + 1 < warps) sum += v.y;
@@ -79,11 +99,9 @@ class RowNorm {
     }
     return sum;
   }
-  __device__ __forceinline__ void load(float v[8], int cols, const float* from, const int32_t* row_of,
-                                       int t) const {
+  __device__ __forceinline__ void load(float v[8], int cols, const float* from, size_t row) const {
 #pragma unroll
     for (int k = 0; k < 8; ++k) v[k] = 0;
-    const size_t row = row_of != nullptr ? row_of[t] : t;
     if (real_) load_chunk(v, from + row * cols + 8 * threadIdx.x);
   }
 

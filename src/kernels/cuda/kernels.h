@@ -63,13 +63,20 @@ struct RouteCall {
   const float* gain = nullptr;
   float epsilon = 0;
   __nv_bfloat16* normed = nullptr;
-  float* logits = nullptr;    // of many rows: scratch [T, experts + 1]
+  char* staged = nullptr;   // of few rows: normed once more, as quantised experts take it; null if not wanted
+  float* logits = nullptr;  // of many rows: scratch [T, experts + 1]
   int32_t* chosen = nullptr;  // [T, top_k + 1]
   float* weights = nullptr;
   int64_t rows = 0;
   int64_t experts = 0;
   int64_t top_k = 0;
 };
+
+// Most bytes of a staged row: two planes, and 16 for each 64 columns (staged_rows.cuh).
+constexpr size_t staged_row_bytes(size_t cols) {
+  const size_t padded = (cols + 63) / 64 * 64;
+  return 2 * (padded + 16) + padded / 4;
+}
 
 void route_few(LaunchQueue& queue, const RouteCall& call);
 // From finished logits.
@@ -88,6 +95,7 @@ struct ExpertTiles {
 struct ExpertsCall {
   ExpertTiles experts;
   const __nv_bfloat16* normed = nullptr;  // [T, H]
+  const char* staged = nullptr;           // of few rows: what route_few has staged of them, or null
   __nv_bfloat16* activated = nullptr;     // [T * slots, I]
   float* x = nullptr;                     // [T, H]
   const int32_t* chosen = nullptr;        // [T, slots]

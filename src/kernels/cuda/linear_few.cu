@@ -22,8 +22,20 @@ struct Params {
   void* out;
   int32_t count;
   int32_t parts;
-  int32_t row_tiles;  // of a block at a time
+  int32_t row_tiles;  // of a block at a time, 1 or 2
   float epsilon;
+};
+
+// Which row of W, within the block's turn, and which row of x a block's result number i is. Shifts, because a
+// division would take its time between a turn's last barrier and its results.
+struct Place {
+  int w;
+  int x;
+
+  __device__ __forceinline__ Place(const Params& p, int i) {
+    const int log_rows = p.row_tiles == 1 ? 4 : 5;
+    w = i & ((1 << log_rows) - 1), x = i >> log_rows;
+  }
 };
 
 constexpr int kMaxThreads = 512;
@@ -31,10 +43,10 @@ constexpr size_t kSharedOfMultiprocessor = 227 << 10;
 
 // Of the residual stream, asked for long before it is needed.
 __device__ __forceinline__ float value_before(const Params& p, int first_row) {
-  const int rows_here = p.row_tiles * kTileRows, t = threadIdx.x / rows_here,
-            row = first_row + threadIdx.x % rows_here;
-  if (t >= p.count || row >= p.w.rows) return 0;
-  return static_cast<const float*>(p.out)[static_cast<size_t>(t) * p.w.rows + row];
+  const Place place(p, threadIdx.x);
+  const int row = first_row + place.w;
+  if (place.x >= p.count || row >= p.w.rows) return 0;
+  return static_cast<const float*>(p.out)[static_cast<size_t>(place.x) * p.w.rows + row];
 }
 
 // After the wait. Returns what the thread's first result is added to.
@@ -44,7 +56,7 @@ __device__ __forceinline__ float stage_input(const StagedRows<kKind>& x, const P
     const RowNorm norm(p.gain, p.w.cols);
     wait_for_previous();
     let_next_start();
-    norm.stage(x, static_cast<const float*>(p.in), p.row_of, p.epsilon);
+    norm.stage(x, static_cast<const float*>(p.in), p.row_of);
     return 0;
   } else {
     wait_for_previous();
@@ -60,14 +72,16 @@ __device__ __forceinline__ float stage_input(const StagedRows<kKind>& x, const P
 
 // Adds up the parts of each row of the block's turn, in order, and writes them. `before` is what the thread's
 // first result is added to.
-template <Output kOutput>
-__device__ __forceinline__ void store_rows(const Params& p, const float* sums, int first_row, float before) {
-  const int rows_here = p.row_tiles * kTileRows;
-  for (int i = threadIdx.x; i < rows_here * p.count; i += blockDim.x) {
-    const int t = i / rows_here, r = i % rows_here, row = first_row + r;
+template <TileKind kKind, Input kInput, Output kOutput>
+__device__ __forceinline__ void store_rows(const Params& p, const StagedRows<kKind>& x, const float* sums,
+                                           int first_row, float before) {
+  for (int i = threadIdx.x; i < p.row_tiles * kTileRows * p.count; i += blockDim.x) {
+    const Place place(p, i);
+    const int t = place.x, r = place.w, row = first_row + r;
     if (row >= p.w.rows) continue;
     const float* first = sums + (r / kTileRows * p.parts * kFewRows + t) * kTileRows + r % kTileRows;
-    const float sum = sum_of_parts(first, p.parts);
+    float sum = sum_of_parts(first, p.parts);
+    if constexpr (kInput == Input::kNormed) sum *= RowNorm::factor(x, t);
     const size_t at = static_cast<size_t>(t) * p.w.rows + row;
     if constexpr (kOutput == Output::kBf16) static_cast<__nv_bfloat16*>(p.out)[at] = __float2bfloat16_rn(sum);
     if constexpr (kOutput == Output::kFloat) static_cast<float*>(p.out)[at] = sum;
@@ -94,6 +108,7 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
   float* sums = reinterpret_cast<float*>(after + staged_bytes(p.count, p.w.cols));
   const float before = stage_input<kKind, kInput>(x, p);
   __syncthreads();
+  if constexpr (kInput == Input::kNormed) RowNorm::find_factors(x, p.epsilon);
 
   for (int first = blockIdx.x * p.row_tiles, turn = 0; first < end; first += step, row_tile += step, ++turn) {
     const Part present = part;
@@ -109,7 +124,8 @@ __global__ void __launch_bounds__(kMaxThreads) linear_few_kernel(const Params p)
     if (row_tile < end) dot_part<kKind, kTurns ? 1 : 0>(acc, present, x);
     store_part<kKind>(sums + turn % 2 * (warps * kFewRows * kTileRows), acc, warp);
     __syncthreads();
-    store_rows<kOutput>(p, sums + turn % 2 * (warps * kFewRows * kTileRows), first * kTileRows, before);
+    store_rows<kKind, kInput, kOutput>(p, x, sums + turn % 2 * (warps * kFewRows * kTileRows),
+                                       first * kTileRows, before);
   }
 }
 

@@ -4,6 +4,7 @@
 // Few rows: one cluster of sixteen blocks, each with 16 or 32 rows of the router (few_rows.cuh), whose
 // weights it asks for before the wait. The blocks write their logits into the first one's shared memory,
 // which chooses, one warp a row. So the layer's routing is one launch without a trip through global memory.
+// The second block hands its rows of x on to the experts as they are staged.
 // Bytes: the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest
 // float32. Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
 #include <cooperative_groups.h>
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMaxExperts = 256;
 constexpr int kOfLane = kMaxExperts / 32;
 constexpr int kCluster = 16;
+constexpr int kRowTiles = 2;  // of a block: all of 257 rows, and threads enough to norm
 
 using Logits = float[kFewRows][kMaxExperts + 1];
 
@@ -27,6 +29,7 @@ struct Params {
   const float* x;
   const float* gain;
   __nv_bfloat16* normed;
+  char* staged;         // of few rows, or null
   const float* logits;  // of many rows
   int32_t* chosen;
   float* weights;
@@ -34,7 +37,6 @@ struct Params {
   int32_t parts;
   int32_t experts;
   int32_t top_k;
-  int32_t row_tiles;  // of a block
   float epsilon;
 };
 
@@ -92,6 +94,7 @@ __device__ void choose(const Params& p, int t, const float* logits) {
   }
 }
 
+// Shared memory: the warps' parts, x, the sums.
 template <TileKind kKind>
 __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   extern __shared__ __align__(128) char memory[];
@@ -108,27 +111,35 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   const RowNorm norm(p.gain, p.router.cols);
   wait_for_previous();
   let_next_start();
-  norm.stage(x, p.x, nullptr, p.epsilon, blockIdx.x == 1 ? p.normed : nullptr);
+  norm.stage(x, p.x, nullptr);
   __syncthreads();
+  RowNorm::find_factors(x, p.epsilon);
   float acc[2][2] = {};
   if (has_rows) dot_part<kKind>(acc, part, x);
-  __syncthreads();
-  float* sums = reinterpret_cast<float*>(memory);
+  float* sums = reinterpret_cast<float*>(memory + warps * part_bytes(kKind) + staged_bytes(p.rows, x.cols));
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
   wait_for_cluster();  // the first block has started
   Logits& chosen_from = *cluster.map_shared_rank(&logits, 0);
-  const int rows_here = p.row_tiles * kTileRows;
-  for (int i = threadIdx.x; i < rows_here * p.rows; i += blockDim.x) {
-    const int t = i / rows_here, r = i % rows_here, tile = r / kTileRows;
+  constexpr int kRows = kRowTiles * kTileRows;
+  for (int i = threadIdx.x; i < kRows * p.rows; i += blockDim.x) {
+    const int t = i / kRows, r = i % kRows, tile = r / kTileRows;
     const int row = (blockIdx.x + tile * kCluster) * kTileRows + r % kTileRows;
     if (row >= p.router.rows) continue;
-    chosen_from[t][row] =
-        sum_of_parts(sums + (tile * p.parts * kFewRows + t) * kTileRows + r % kTileRows, p.parts);
+    const float* first = sums + (tile * p.parts * kFewRows + t) * kTileRows + r % kTileRows;
+    chosen_from[t][row] = RowNorm::factor(x, t) * sum_of_parts(first, p.parts);
   }
   cluster.sync();
   if (blockIdx.x == 0) {
     for (int t = warp; t < p.rows; t += warps) choose(p, t, logits[t]);
+  }
+  if (blockIdx.x != 1) return;
+  for (int t = 0; t < p.rows; ++t) {
+    const size_t at = static_cast<size_t>(t) * x.cols;
+    norm.write(p.normed + at, p.x + at, x.cols, RowNorm::factor(x, t));
+    if constexpr (has_planes(kKind)) {
+      if (p.staged != nullptr) x.hand_on(p.staged, t, RowNorm::factor(x, t));
+    }
   }
 }
 
@@ -152,7 +163,7 @@ Params params_of(const RouteCall& call) {
   p.parts = parts_of(call.router.cols);
   p.experts = static_cast<int32_t>(call.experts);
   p.top_k = static_cast<int32_t>(call.top_k);
-  p.row_tiles = std::max(2, (call.router.row_tiles() + kCluster - 1) / kCluster);  // threads enough to norm
+  p.staged = call.staged;
   p.epsilon = call.epsilon;
   return p;
 }
@@ -162,11 +173,12 @@ Params params_of(const RouteCall& call) {
 void route_few(LaunchQueue& queue, const RouteCall& call) {
   const Params p = params_of(call);
   Shape shape;
-  const int warps = p.parts * p.row_tiles;
+  const int warps = p.parts * kRowTiles;
   shape.blocks = dim3(kCluster);
   shape.cluster = kCluster;
   shape.threads = 32 * warps;
-  shape.shared = warps * part_bytes(call.router.kind) + staged_bytes(p.rows, call.router.cols);
+  shape.shared =
+      warps * (part_bytes(call.router.kind) + sums_bytes()) + staged_bytes(p.rows, call.router.cols);
   switch (call.router.kind) {
     case TileKind::kQ4:
       return queue.launch(route_few_kernel<TileKind::kQ4>, shape, p);

@@ -50,6 +50,33 @@ struct StagedRows {
   }
   __device__ __forceinline__ char* row(int t) const { return memory + t * (kPlanes ? 2 : 1) * stride; }
   __device__ __forceinline__ char* zeros() const { return reinterpret_cast<char*>(sums) - kZeros; }
+  // What of a row other kernels can take over: its planes, then its groups' sums; a multiple of 16 bytes.
+  __device__ __forceinline__ int bytes_to_hand_on() const {
+    return 2 * stride + groups * static_cast<int>(sizeof(GroupSums));
+  }
+  // Row t, times a factor, by the whole block.
+  __device__ __forceinline__ void hand_on(char* to, int t, float factor) const {
+    static_assert(kPlanes);
+    auto* bytes = reinterpret_cast<uint4*>(to + static_cast<size_t>(t) * bytes_to_hand_on());
+    const int pieces = 2 * stride / 16;
+    for (int i = threadIdx.x; i < pieces; i += blockDim.x)
+      bytes[i] = reinterpret_cast<const uint4*>(row(t))[i];
+    for (int i = threadIdx.x; i < groups; i += blockDim.x) {
+      const GroupSums s = sums[t * groups + i];
+      reinterpret_cast<GroupSums*>(bytes + pieces)[i] = {s.scale * factor, 0, s.first * factor,
+                                                         s.second * factor};
+    }
+  }
+  // Asks for row t of what was handed on, as row 0.
+  __device__ __forceinline__ void take_over(const char* from, int t) const {
+    static_assert(kPlanes);
+    from += static_cast<size_t>(t) * bytes_to_hand_on();
+    const int planes = 2 * stride;
+    for (int at = 16 * threadIdx.x; at < bytes_to_hand_on(); at += 16 * blockDim.x) {
+      copy_async(at < planes ? shared_address(memory) + at : shared_address(sums) + at - planes, from + at);
+    }
+    copy_async_commit();
+  }
   // By threads numbered by `thread`.
   __device__ __forceinline__ void clear_zeros(int thread) const {
     if (thread < kZeros / 16) reinterpret_cast<uint4*>(zeros())[thread] = {0, 0, 0, 0};

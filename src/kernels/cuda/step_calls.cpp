@@ -114,7 +114,14 @@ void Backend::norm_route(Rows normed, Routing routing, Rows x, const Vector& gai
   call.experts = w.experts;
   call.top_k = w.top_k;
   settled_routing_ = nullptr;
-  if (few(x)) return route_few(queue_, call);
+  staged_ = nullptr;
+  if (few(x)) {
+    if (call.router.kind != TileKind::kBf16) {
+      call.staged = static_cast<char*>(scratch_.staged.data());
+      staged_ = normed.data;
+    }
+    return route_few(queue_, call);
+  }
   norm_rows(queue_, call.normed, call.x, call.gain, epsilon, nullptr, x.rows, x.cols);
   LinearCall logits;
   logits.w = call.router;
@@ -130,6 +137,7 @@ void Backend::experts_up(Rows activated, Rows normed, Routing routing, const Moe
   ExpertsCall call = experts_call(routing, w);
   call.normed = activations(normed);
   call.activated = activations(activated);
+  if (staged_ == normed.data) call.staged = static_cast<const char*>(scratch_.staged.data());
   settled_routing_ = routing.experts;
   if (few(normed)) return experts_up_few(queue_, call);
   const Grouping grouping = grouping_of(call);

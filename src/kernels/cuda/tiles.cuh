@@ -26,17 +26,16 @@ __device__ __forceinline__ __nv_bfloat162 nibbles(uint32_t word, int n) {
   return __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&raw), __float2bfloat162_rn(128.0f));
 }
 
-// Bytes of the even (`odd` 0) or odd nibbles of a word: row i's or row i + 8's, four columns.
-__device__ __forceinline__ uint32_t nibble_bytes(uint32_t word, int odd) {
-  return (word >> (4 * odd)) & 0x0f0f0f0fu;
-}
+// Bytes of the even nibbles of a word, row i's four columns, and those of the odd ones, row i + 8's, 16 times
+// as large.
+inline constexpr uint32_t kEven = 0x0f0f0f0fu, kOdd = 0xf0f0f0f0u;
+inline constexpr float kOfOdd = 1.0f / 16.0f;
 
 // c[16, 8] += 32 columns of a tile times the right operand's bytes. A lane's c0 and c1 are row i and the high
-// and low plane of one row of x; c2 and c3 row i + 8.
+// and low plane of one row of x; c2 and c3 row i + 8, 16 times as large.
 __device__ __forceinline__ void multiply_nibbles(int c[4], uint32_t first, uint32_t second,
                                                  const uint32_t b[2]) {
-  const uint32_t a[4] = {nibble_bytes(first, 0), nibble_bytes(first, 1), nibble_bytes(second, 0),
-                         nibble_bytes(second, 1)};
+  const uint32_t a[4] = {first & kEven, first & kOdd, second & kEven, second & kOdd};
   multiply_add_bytes(c, a, b[0], b[1]);
 }
 
@@ -72,7 +71,7 @@ struct QuantisedSums<TileKind::kQ4> {
     const float sum = x.first + x.second;
     const float first = joined(c[0] + d[0], c[1] + d[1]), second = joined(c[2] + d[2], c[3] + d[3]);
     acc[0] = fmaf(low_float(pair.x) * x.scale, first, fmaf(high_float(pair.x), sum, acc[0]));
-    acc[1] = fmaf(low_float(pair.y) * x.scale, second, fmaf(high_float(pair.y), sum, acc[1]));
+    acc[1] = fmaf(low_float(pair.y) * (kOfOdd * x.scale), second, fmaf(high_float(pair.y), sum, acc[1]));
   }
 };
 
@@ -96,7 +95,7 @@ struct QuantisedSums<TileKind::kQ8> {
       const float low[2] = {joined(c[half][0], c[half][1]), joined(c[half][2], c[half][3])};
       const float high[2] = {joined(d[half][0], d[half][1]), joined(d[half][2], d[half][3])};
       acc[0] = fmaf(s.x * x.scale, fmaf(16.0f, high[0], low[0]), fmaf(s.y, sum, acc[0]));
-      acc[1] = fmaf(s.z * x.scale, fmaf(16.0f, high[1], low[1]), fmaf(s.w, sum, acc[1]));
+      acc[1] = fmaf(s.z * (kOfOdd * x.scale), fmaf(16.0f, high[1], low[1]), fmaf(s.w, sum, acc[1]));
     }
   }
 };
