@@ -10,6 +10,7 @@
 // splits, in order, one warp a head. Bytes: keys and values once a row. Rounding: q, k, v and probabilities
 // bf16, scores and sums float32. Ceiling: memory bandwidth; latency below about 8,192 positions.
 #include "kernels/cuda/attention_few.cuh"
+#include "kernels/cuda/staged_rows.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -196,7 +197,7 @@ __device__ __forceinline__ void weigh_block(Running& running, const float scores
   __syncthreads();
 }
 
-// A warp writes a head: eight dims a lane, times sigmoid(gate).
+// A warp writes a head, and stages it for the product that follows: eight dims a lane, times sigmoid(gate).
 __device__ __forceinline__ void store_gated(const Params& p, const Item& item, int head, const uint4& gates,
                                             const float v[8]) {
   const int h = item.kv_head * item.group + head;
@@ -206,6 +207,8 @@ __device__ __forceinline__ void store_gated(const Params& p, const Item& item, i
   for (int k = 0; k < 8; ++k) out[k] = v[k] * sigmoid(gate[k]);
   __nv_bfloat16* to = p.mixed + (static_cast<size_t>(item.row) * p.heads + h) * kHeadDim;
   reinterpret_cast<uint4*>(to)[threadIdx.x % 32] = pack_head(out);
+  const auto staged = StagedRows<TileKind::kQ4>::handed_on(p.staged, item.row, p.heads * kHeadDim);
+  stage_chunk(staged, 0, h * kHeadDim / 8 + threadIdx.x % 32, true, out);
 }
 
 // A warp adds up the splits of a head. Lane l holds the weights of splits l and l + 32.
@@ -345,6 +348,7 @@ void attend_few(LaunchQueue& queue, const AttentionCall& call, const PassView& p
   p.pass = pass;
   p.projected = call.projected;
   p.mixed = call.mixed;
+  p.staged = call.staged;
   p.q_norm = call.q_norm;
   p.k_norm = call.k_norm;
   p.frequencies = call.frequencies;

@@ -12,6 +12,7 @@ struct Params {
   PassView pass;
   const __nv_bfloat16* projected;
   __nv_bfloat16* mixed;
+  char* staged;
   const float* q_norm;
   const float* k_norm;
   const float* frequencies;

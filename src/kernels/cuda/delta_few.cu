@@ -2,14 +2,14 @@
 //
 // A block has one value head of one sequence and goes through its rows in order, its 128 x 128 state in
 // registers: warp w has keys w, w + 16, ..., lane l columns 4 l .. 4 l + 3. State and convolution window are
-// asked for before the wait (they were written a token ago). With S the state before the row, S^T k and S^T q
-// are summed together:
+// asked for before the wait (they were written a token ago). The results are also handed on as the product
+// that follows takes them (staged_rows.cuh). With S the state before the row, S^T k and S^T q are summed
+// together:
 //   correction = beta (v - decay S^T k);  o = decay S^T q + (k q) correction;  S = decay S + k correction^T.
 // The value heads that share a key head form a cluster: they read its part of the window before one of them
 // moves it on. Bytes: the state, read and written once a pass. Rounding: float32 inside, mixed to bf16.
 // Ceiling: memory bandwidth on 32 of 132 multiprocessors, and the latency of three barriers a row.
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/staged_rows.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -22,6 +22,7 @@ struct Params {
   PassView pass;
   const __nv_bfloat16* projected;
   __nv_bfloat16* mixed;
+  char* staged;
   const float* conv;
   const float* decay;
   const float* dt_bias;
@@ -41,6 +42,7 @@ struct Memory {
   alignas(16) float asked[kWarps][kDeltaDim];
   alignas(16) float correction[kDeltaDim];
   float out_squares[4];
+  float out_tops[4];  // largest of 32 columns
 };
 
 __device__ __forceinline__ float softplus(float x) {
@@ -93,19 +95,22 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
   }
   Channel channel = channel_of(p, head, key_head, window, channels);
   const float head_decay = p.decay[head], dt_bias = p.dt_bias[head];
+  const float norm = p.norm[threadIdx.x % kDeltaDim];
   const SegmentInfo segment = p.pass.segments[blockIdx.y];
   wait_for_previous();
   let_next_start();
 
   for (int row = segment.first_row; row < segment.first_row + segment.rows; ++row) {
     const __nv_bfloat16* in = p.projected + static_cast<size_t>(row) * width;
-    float z = 0;
+    float gate = 0;
     if (threadIdx.x < 3 * kDeltaDim) {
+      const bool gates = threadIdx.x < kDeltaDim;
+      const float z = gates ? __bfloat162float(in[channels + head * kDeltaDim + threadIdx.x]) : 0.0f;
       const float x = channel.next(__bfloat162float(in[channel.index]));
       m.qkv[threadIdx.x / kDeltaDim][threadIdx.x % kDeltaDim] = x;
       const float squares = warp_sum(x * x);
       if (lane == 0 && warp < 8) m.squares[warp] = squares;
-      if (threadIdx.x < kDeltaDim) z = __bfloat162float(in[channels + head * kDeltaDim + threadIdx.x]);
+      gate = norm * silu(z);
     } else if (threadIdx.x == 3 * kDeltaDim) {
       const __nv_bfloat16* b = in + channels + p.value_heads * kDeltaDim;
       const float a = __bfloat162float(b[p.value_heads + head]);
@@ -113,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
       m.decay = expf(-head_decay * softplus(a + dt_bias));
     }
     __syncthreads();
+    if (row == segment.first_row) arrive_in_cluster();  // this block has read its windows
 
     const float q_scale =
         rsqrtf(m.squares[0] + m.squares[1] + m.squares[2] + m.squares[3] + 1e-6f) * 0.08838834764831845f;
@@ -135,7 +141,7 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
     if (lane == 0) m.key_query[warp] = key_query;
     __syncthreads();
 
-    float out = 0;
+    float out = 0;  // before its norm's factor
     if (threadIdx.x < kDeltaDim) {
       float back = 0, ask = 0, kq = 0;
 #pragma unroll
@@ -148,7 +154,9 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
       m.correction[threadIdx.x] = correction;
       out = fmaf(kq, correction, decay * ask);
       const float squares = warp_sum(out * out);
-      if (lane == 0) m.out_squares[warp] = squares;
+      out *= gate;
+      const uint32_t top = __reduce_max_sync(0xffffffffu, __float_as_uint(fabsf(out)));
+      if (lane == 0) m.out_squares[warp] = squares, m.out_tops[warp] = __uint_as_float(top);
     }
     __syncthreads();
 
@@ -162,13 +170,14 @@ __global__ void __launch_bounds__(kThreads) delta_few_kernel(const Params p) {
     }
     if (threadIdx.x < kDeltaDim) {
       const float squares = m.out_squares[0] + m.out_squares[1] + m.out_squares[2] + m.out_squares[3];
-      const float normed = out * rsqrtf(squares / kDeltaDim + p.epsilon) * p.norm[threadIdx.x];
-      p.mixed[(static_cast<size_t>(row) * p.value_heads + head) * kDeltaDim + threadIdx.x] =
-          __float2bfloat16_rn(normed * silu(z));
+      const float factor = rsqrtf(squares / kDeltaDim + p.epsilon);
+      const int column = head * kDeltaDim + threadIdx.x, columns = p.value_heads * kDeltaDim;
+      p.mixed[static_cast<size_t>(row) * columns + column] = __float2bfloat16_rn(out * factor);
+      const float top = fmaxf(m.out_tops[warp], m.out_tops[warp ^ 1]);
+      stage_column(StagedRows<TileKind::kQ4>::handed_on(p.staged, row, columns), column, out, top, factor);
     }
   }
 
-  arrive_in_cluster();  // this block has read and used its windows
 #pragma unroll
   for (int i = 0; i < kKeysOfWarp; ++i) {
     reinterpret_cast<float4*>(state + (warp + kWarps * i) * kDeltaDim)[lane] = s[i];
@@ -188,6 +197,7 @@ void delta_few(LaunchQueue& queue, const DeltaCall& call, const PassView& pass) 
   p.pass = pass;
   p.projected = call.projected;
   p.mixed = call.mixed;
+  p.staged = call.staged;
   p.conv = call.conv;
   p.decay = call.decay;
   p.dt_bias = call.dt_bias;

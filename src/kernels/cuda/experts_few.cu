@@ -53,16 +53,9 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   wait_for_previous();
   let_next_start();
   const int expert = shared_expert ? p.shared_expert : p.chosen[row * p.slots + slot];
-  if constexpr (has_planes(kKind)) {
-    if (p.staged != nullptr) x.take_over(p.staged, row);
-  }
-  if (!shared_expert) {
-    fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
-  } else {
-    copy_async_commit();
-  }
+  if (!shared_expert) fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
   if (p.staged != nullptr) {
-    copy_async_wait<1>();
+    if constexpr (has_planes(kKind)) x.take_over(p.staged, row);
   } else {
     stage_row(x, 0, p.in + static_cast<size_t>(row) * p.w.cols, threadIdx.x, blockDim.x);
   }

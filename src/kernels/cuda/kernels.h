@@ -37,10 +37,18 @@ void norm_rows(LaunchQueue& queue, __nv_bfloat16* out, const float* x, const flo
 enum class Input { kNormed, kPlain };       // float32 rows to be RMS-normed; bf16 rows
 enum class Output { kBf16, kFloat, kAdd };  // kAdd: to float32
 
+// Most bytes of a staged row, as few-row kernels hand it on (staged_rows.cuh): two planes, and 16 for each 64
+// columns.
+constexpr size_t staged_row_bytes(size_t cols) {
+  const size_t padded = (cols + 63) / 64 * 64;
+  return 2 * (padded + 16) + padded / 4;
+}
+
 struct LinearCall {
   TileMatrix w;
   Input input = Input::kPlain;
   const void* in = nullptr;
+  const char* staged = nullptr;     // of kPlain, few rows: what another kernel has staged of them, or null
   const float* gain = nullptr;      // of kNormed
   float epsilon = 0;                // of kNormed
   const int32_t* row_of = nullptr;  // of kNormed: which rows; null for all in order
@@ -71,12 +79,6 @@ struct RouteCall {
   int64_t experts = 0;
   int64_t top_k = 0;
 };
-
-// Most bytes of a staged row: two planes, and 16 for each 64 columns (staged_rows.cuh).
-constexpr size_t staged_row_bytes(size_t cols) {
-  const size_t padded = (cols + 63) / 64 * 64;
-  return 2 * (padded + 16) + padded / 4;
-}
 
 void route_few(LaunchQueue& queue, const RouteCall& call);
 // From finished logits.
@@ -157,6 +159,7 @@ struct AttentionCall {
   int64_t max_pages = 0;  // of any segment after this pass
   int64_t max_segment_rows = 0;
   __nv_bfloat16* queries = nullptr;  // scratch of many rows [T, heads, 256]
+  char* staged = nullptr;            // of few rows: mixed once more, as quantised products take it
   float* partial = nullptr;          // scratch of few rows [8, kv_heads, kMaxSplits, 8, 260]
   int32_t* tickets = nullptr;        // scratch of few rows [8, kv_heads], zero between calls
 };
@@ -183,6 +186,7 @@ struct DeltaCall {
   int64_t value_heads = 0;
   int64_t layer = 0;  // index into SequenceState::delta
   int64_t max_segment_rows = 0;
+  char* staged = nullptr;              // of few rows: mixed once more, as quantised products take it
   __nv_bfloat16* convolved = nullptr;  // scratch of many rows [T, channels]
   float* gates = nullptr;              // scratch of many rows [T, value_heads, 2]
   void* factors = nullptr;  // scratch of many rows, ChunkFactors [T / 16 + segments + 1, value_heads]

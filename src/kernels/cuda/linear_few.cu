@@ -17,6 +17,7 @@ namespace {
 struct Params {
   TileMatrix w;
   const void* in;
+  const char* staged;  // of kPlain: the rows as another kernel has staged them, or null
   const float* gain;
   const int32_t* row_of;
   void* out;
@@ -62,6 +63,12 @@ __device__ __forceinline__ float stage_input(const StagedRows<kKind>& x, const P
     wait_for_previous();
     let_next_start();
     const float before = value_before(p, blockIdx.x * p.row_tiles * kTileRows);
+    if constexpr (has_planes(kKind)) {
+      if (p.staged != nullptr) {
+        x.take_over(p.staged, 0);
+        return before;
+      }
+    }
     for (int t = 0; t < p.count; ++t) {
       const __nv_bfloat16* row = static_cast<const __nv_bfloat16*>(p.in) + static_cast<size_t>(t) * p.w.cols;
       stage_row(x, t, row, threadIdx.x, blockDim.x);
@@ -146,6 +153,7 @@ void linear_few(LaunchQueue& queue, const LinearCall& call) {
   Params p{};
   p.w = call.w;
   p.in = call.in;
+  p.staged = call.w.kind == TileKind::kBf16 ? nullptr : call.staged;
   p.gain = call.gain;
   p.row_of = call.row_of;
   p.out = call.out;

@@ -114,6 +114,28 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity) {
   }
 }
 
+// In a cluster: barriers that other blocks' stores end. After barrier_init come barrier_init_done and a
+// barrier of the cluster; barrier_expect arrives once and announces bytes that store_async brings.
+__device__ __forceinline__ void barrier_init_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+// What lies at this address in the cluster's first block.
+__device__ __forceinline__ uint32_t in_first_block(uint32_t address) {
+  uint32_t out;
+  asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(out) : "r"(address));
+  return out;
+}
+// Both in the same block.
+__device__ __forceinline__ void store_async(uint32_t to, float value, uint32_t barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(to),
+               "r"(__float_as_uint(value)), "r"(barrier)
+               : "memory");
+}
+
 // Four warps pass registers on to others of their block: each thread's count, a multiple of 8.
 template <int kCount>
 __device__ __forceinline__ void fewer_registers() {

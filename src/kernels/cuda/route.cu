@@ -7,8 +7,6 @@
 // The second block hands its rows of x on to the experts as they are staged.
 // Bytes: the router once. Rounding: normed is bf16, the router's 8-bit values exact, logits and the rest
 // float32. Ties go to the lower expert. Ceiling: latency; the matrix is 0.7 MB.
-#include <cooperative_groups.h>
-
 #include <algorithm>
 
 #include "kernels/cuda/few_rows.cuh"
@@ -99,12 +97,17 @@ template <TileKind kKind>
 __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   extern __shared__ __align__(128) char memory[];
   __shared__ Logits logits;
-  const auto cluster = cooperative_groups::this_cluster();
+  __shared__ uint64_t all_there;  // of the first block's logits
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int row_tile = blockIdx.x + warp / p.parts * kCluster;
   const bool has_rows = row_tile < p.router.row_tiles();
   const Part part = part_of(p.router, memory + warp * part_bytes(kKind), warp % p.parts);
   if (has_rows) fetch_part<kKind>(p.router, part, row_tile);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    barrier_init(shared_address(&all_there), 1);
+    barrier_init_done();
+    barrier_expect(shared_address(&all_there), p.rows * p.router.rows * static_cast<int>(sizeof(float)));
+  }
   arrive_in_cluster();
   const StagedRows<kKind> x(memory + warps * part_bytes(kKind), p.rows, p.router.cols);
   x.clear_zeros(threadIdx.x);
@@ -120,17 +123,19 @@ __global__ void __launch_bounds__(512) route_few_kernel(const Params p) {
   store_part<kKind>(sums, acc, warp);
   __syncthreads();
   wait_for_cluster();  // the first block has started
-  Logits& chosen_from = *cluster.map_shared_rank(&logits, 0);
+  const uint32_t chosen_from = in_first_block(shared_address(&logits)),
+                 barrier = in_first_block(shared_address(&all_there));
   constexpr int kRows = kRowTiles * kTileRows;
   for (int i = threadIdx.x; i < kRows * p.rows; i += blockDim.x) {
     const int t = i / kRows, r = i % kRows, tile = r / kTileRows;
     const int row = (blockIdx.x + tile * kCluster) * kTileRows + r % kTileRows;
     if (row >= p.router.rows) continue;
     const float* first = sums + (tile * p.parts * kFewRows + t) * kTileRows + r % kTileRows;
-    chosen_from[t][row] = RowNorm::factor(x, t) * sum_of_parts(first, p.parts);
+    store_async(chosen_from + static_cast<uint32_t>(&logits[t][row] - &logits[0][0]) * 4,
+                RowNorm::factor(x, t) * sum_of_parts(first, p.parts), barrier);
   }
-  cluster.sync();
   if (blockIdx.x == 0) {
+    barrier_wait(shared_address(&all_there), 0);
     for (int t = warp; t < p.rows; t += warps) choose(p, t, logits[t]);
   }
   if (blockIdx.x != 1) return;

@@ -1,5 +1,7 @@
 #include "kernels/cuda/scratch.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/delta_chunk.h"
 
 namespace weir::cuda {
@@ -14,7 +16,7 @@ Result<Scratch> Scratch::make(LaunchQueue& queue, const Limits& limits) {
   const size_t tiles =
       static_cast<size_t>(expert_tiles(limits.rows * limits.slots, limits.experts)) + experts;
   WEIR_TRY(s.normed, allocate_device(queue, rows * hidden * 2));
-  WEIR_TRY(s.staged, allocate_device(queue, kFewRows * staged_row_bytes(hidden)));
+  WEIR_TRY(s.staged, allocate_device(queue, kFewRows * staged_row_bytes(std::max(hidden, widest))));
   WEIR_TRY(s.router_logits, allocate_device(queue, rows * experts * 4));
   WEIR_TRY(s.counts, allocate_device(queue, experts * 4));
   WEIR_TRY(s.order, allocate_device(queue, assignments * 4));

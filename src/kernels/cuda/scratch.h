@@ -14,7 +14,7 @@ struct Scratch {
   static Result<Scratch> make(LaunchQueue& queue, const Limits& limits);
 
   Buffer normed;         // bf16 [T, H]
-  Buffer staged;         // the same of few rows, as norm_route hands it on
+  Buffer staged;         // few rows as one step hands them on to the next
   Buffer router_logits;  // float32 [T, experts]
   Buffer counts, order, tiles, tile_count;
   Buffer contributions;  // bf16 [T * slots, H]

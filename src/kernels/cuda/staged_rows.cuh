@@ -50,32 +50,45 @@ struct StagedRows {
   }
   __device__ __forceinline__ char* row(int t) const { return memory + t * (kPlanes ? 2 : 1) * stride; }
   __device__ __forceinline__ char* zeros() const { return reinterpret_cast<char*>(sums) - kZeros; }
-  // What of a row other kernels can take over: its planes, then its groups' sums; a multiple of 16 bytes.
-  __device__ __forceinline__ int bytes_to_hand_on() const {
-    return 2 * stride + groups * static_cast<int>(sizeof(GroupSums));
+  // One row in global memory for another kernel to take over: its planes, then its groups' sums.
+  __device__ __forceinline__ static StagedRows handed_on(char* rows, int t, int columns) {
+    StagedRows x(nullptr, 1, columns);
+    x.memory = rows + t * x.bytes_handed_on();
+    x.sums = reinterpret_cast<GroupSums*>(x.memory + 2 * x.stride);
+    return x;
   }
-  // Row t, times a factor, by the whole block.
-  __device__ __forceinline__ void hand_on(char* to, int t, float factor) const {
-    static_assert(kPlanes);
-    auto* bytes = reinterpret_cast<uint4*>(to + static_cast<size_t>(t) * bytes_to_hand_on());
-    const int pieces = 2 * stride / 16;
-    for (int i = threadIdx.x; i < pieces; i += blockDim.x)
-      bytes[i] = reinterpret_cast<const uint4*>(row(t))[i];
+  // Writes row t there, times a factor, by the whole block.
+  __device__ __forceinline__ void hand_on(char* rows, int t, float factor) const {
+    const StagedRows to = handed_on(rows, t, cols);
+    for (int i = threadIdx.x; i < 2 * stride / 16; i += blockDim.x) {
+      reinterpret_cast<uint4*>(to.memory)[i] = reinterpret_cast<const uint4*>(row(t))[i];
+    }
     for (int i = threadIdx.x; i < groups; i += blockDim.x) {
       const GroupSums s = sums[t * groups + i];
-      reinterpret_cast<GroupSums*>(bytes + pieces)[i] = {s.scale * factor, 0, s.first * factor,
-                                                         s.second * factor};
+      to.sums[i] = {s.scale * factor, 0, s.first * factor, s.second * factor};
     }
   }
-  // Asks for row t of what was handed on, as row 0.
-  __device__ __forceinline__ void take_over(const char* from, int t) const {
-    static_assert(kPlanes);
-    from += static_cast<size_t>(t) * bytes_to_hand_on();
-    const int planes = 2 * stride;
-    for (int at = 16 * threadIdx.x; at < bytes_to_hand_on(); at += 16 * blockDim.x) {
-      copy_async(at < planes ? shared_address(memory) + at : shared_address(sums) + at - planes, from + at);
+  // All rows, from row `first` there on, by the whole block.
+  __device__ __forceinline__ void take_over(const char* rows, int first) const {
+    constexpr int kAtOnce = 4;
+    const int planes = 2 * stride / 16, pieces = planes + groups;
+    for (int t = 0; t < count; ++t) {
+      const uint4* from = reinterpret_cast<const uint4*>(rows + (first + t) * bytes_handed_on());
+      for (int at = threadIdx.x; at < pieces; at += kAtOnce * blockDim.x) {
+        uint4 piece[kAtOnce];
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          const int i = at + k * blockDim.x;
+          if (i < pieces) piece[k] = from[i];
+        }
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          const int i = at + k * blockDim.x;
+          if (i < planes) reinterpret_cast<uint4*>(row(t))[i] = piece[k];
+          if (i >= planes && i < pieces) reinterpret_cast<uint4*>(sums + t * groups)[i - planes] = piece[k];
+        }
+      }
     }
-    copy_async_commit();
   }
   // By threads numbered by `thread`.
   __device__ __forceinline__ void clear_zeros(int thread) const {
@@ -84,6 +97,11 @@ struct StagedRows {
   __device__ __forceinline__ float* scratch() const {
     return reinterpret_cast<float*>(sums + count * groups);
   }
+
+ private:
+  __device__ __forceinline__ size_t bytes_handed_on() const {
+    return 2 * stride + groups * sizeof(GroupSums);
+  }
 };
 
 __device__ __forceinline__ float shuffled_max(float x, int lanes) {
@@ -91,7 +109,36 @@ __device__ __forceinline__ float shuffled_max(float x, int lanes) {
   return x;
 }
 
-// Eight values (a "chunk") of row t into shared memory. All lanes of a warp call it together; lanes of eight
+// 16-bit whole numbers are rounded by adding 1.5 * 2^23, whose low bits then hold them; 128 more makes the
+// upper byte the nearest one, and the lower byte 128 too large.
+inline constexpr float kLargestWhole = 127.0f * 256.0f;
+inline constexpr float kRoundWhole = 12582912.0f + 128.0f;
+inline constexpr uint32_t kZeroWhole = 0x4b400000u + 128;
+
+// A warp's 32 columns of a row, from `column` - lane on, of which each lane has one value; `top` is the
+// largest of the group of 64, without its sign. The row is written times `factor`.
+template <TileKind kKind>
+__device__ __forceinline__ void stage_column(const StagedRows<kKind>& x, int column, float value, float top,
+                                             float factor) {
+  static_assert(has_planes(kKind));
+  const float inverse = top > 0 ? __fdividef(kLargestWhole, top) : 0.0f;
+  const float scale = top * (1.0f / kLargestWhole) * factor;
+  constexpr uint32_t kAll = 0xffffffffu;
+  const uint32_t bits = __float_as_uint(fmaf(value, inverse, kRoundWhole));
+  const int sum = __reduce_add_sync(kAll, static_cast<int>(bits - kZeroWhole));
+  // Of 16 columns the lanes of 2 t and 2 t + 1 write word t, the first in the high plane, the second in the
+  // low.
+  const int c = column % 16;
+  const uint32_t own = bits ^ 0x80, pair = __byte_perm(own, __shfl_xor_sync(kAll, own, 8), 0x5140);
+  const uint32_t next = __shfl_xor_sync(kAll, pair, 1);
+  const uint32_t word = c % 2 == 0 ? __byte_perm(pair, next, 0x7632) : __byte_perm(next, pair, 0x5410);
+  if (c < 8) *reinterpret_cast<uint32_t*>(x.memory + c % 2 * x.stride + column - c + c / 2 * 4) = word;
+  GroupSums& of_group = x.sums[column / kTileCols];
+  if (column % kTileCols == 0) of_group.scale = scale, of_group.first = scale * static_cast<float>(sum);
+  if (column % kTileCols == 32) of_group.second = scale * static_cast<float>(sum);
+}
+
+// Eight values (a "chunk") of row t. All lanes of a warp call it together; lanes of eight
 // consecutive chunks, a group, are neighbours.
 template <TileKind kKind>
 __device__ __forceinline__ void stage_chunk(const StagedRows<kKind>& x, int t, int chunk, bool real,
@@ -102,22 +149,19 @@ __device__ __forceinline__ void stage_chunk(const StagedRows<kKind>& x, int t, i
     if (real) *reinterpret_cast<uint4*>(x.row(t) + 16 * chunk) = packed;
   } else {
     constexpr uint32_t kAll = 0xffffffffu;
-    constexpr float kLargest = 127.0f * 256.0f;
     float top = 0;
 #pragma unroll
     for (int k = 0; k < 8; ++k) top = fmaxf(top, fabsf(v[k]));
     top = shuffled_max(top, 8);
-    const float inverse = top > 0 ? __fdividef(kLargest, top) : 0.0f, scale = top * (1.0f / kLargest);
-    // 1.5 * 2^23 rounds to whole numbers, which the low bits then hold; 128 more makes the upper byte the
-    // nearest one, and the lower byte 128 too large.
-    constexpr float kRound = 12582912.0f + 128.0f;
+    const float inverse = top > 0 ? __fdividef(kLargestWhole, top) : 0.0f,
+                scale = top * (1.0f / kLargestWhole);
     uint32_t bits[8], total = 0;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      bits[k] = __float_as_uint(fmaf(v[k], inverse, kRound));
+      bits[k] = __float_as_uint(fmaf(v[k], inverse, kRoundWhole));
       total += bits[k];
     }
-    int sum = static_cast<int>(total - 8 * (0x4b400000u + 128));
+    int sum = static_cast<int>(total - 8 * kZeroWhole);
     sum += __shfl_xor_sync(kAll, sum, 1);
     sum += __shfl_xor_sync(kAll, sum, 2);
     const int other = __shfl_xor_sync(kAll, sum, 4);

@@ -65,6 +65,8 @@ void Backend::attend(Rows mixed, Rows projected, const AttentionWeights& w, cons
   call.queries = bf16(scratch_.queries);
   call.partial = scratch_.partial.floats();
   call.tickets = scratch_.attention_tickets();
+  call.staged = static_cast<char*>(scratch_.staged.data());
+  staged_ = few(projected) ? mixed.data : nullptr;
   (few(projected) ? attend_few : attend_many)(queue_, call, table_.view());
 }
 
@@ -86,6 +88,8 @@ void Backend::delta_rule(Rows mixed, Rows projected, const DeltaWeights& w, cons
   call.max_segment_rows = table_.max_segment_rows();
   call.gates = scratch_.gates.floats();
   call.factors = scratch_.factors.data();
+  call.staged = static_cast<char*>(scratch_.staged.data());
+  staged_ = few(projected) ? mixed.data : nullptr;
   (few(projected) ? delta_few : delta_many)(queue_, call, table_.view());
 }
 
@@ -93,6 +97,7 @@ void Backend::project_add(Rows x, Rows mixed, const Linear& w) {
   LinearCall call;
   call.w = tiles_of(w);
   call.in = mixed.data;
+  if (staged_ == mixed.data) call.staged = static_cast<const char*>(scratch_.staged.data());
   call.out = x.data;
   call.output = Output::kAdd;
   call.rows = x.rows;
