@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -31,7 +32,10 @@ Range part_of(int64_t items, int thread, int threads, int64_t grain) {
 ThreadPool::ThreadPool(int threads) {
   WEIR_CHECK(threads >= 1);
   workers_.reserve(static_cast<size_t>(threads) - 1);
-  for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error&) {  // a limit on processes or on memory; the caller sees threads()
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -24,7 +24,7 @@ Range part_of(int64_t items, int thread, int threads, int64_t grain = 1);
 
 class ThreadPool {
  public:
-  // `threads` counts the caller too; at least 1.
+  // `threads` counts the caller too; at least 1. Where the system gives fewer, threads() is smaller.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

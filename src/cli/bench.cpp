@@ -63,10 +63,10 @@ CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<
 Result<BenchResult> measure(const Options& options) {
   if (options.what == "roofline") return bench_roofline(options);
   const Stopwatch opening;
-  ThreadPool pool(options.backend.chosen_threads());
+  WEIR_TRY(const auto pool, make_pool(options.backend.chosen_threads()));
   WEIR_TRY(Checkpoint checkpoint, open_checkpoint(options.model.model));
   const bool diffusion = diffusion_gemma::is_diffusion_gemma(checkpoint);
-  BenchModel model{std::move(checkpoint), pool, opening};
+  BenchModel model{std::move(checkpoint), *pool, opening};
   return diffusion ? bench_diffusion(options, std::move(model)) : bench_qwen(options, std::move(model));
 }
 
@@ -80,9 +80,11 @@ Status write_chart(const std::string& path, const std::vector<ChartPanel>& chart
 
 Result<int> bench(const Options& options) {
   WEIR_TRY(const BenchResult result, measure(options));
+  const bool json = options.json || options.format == "json";
+  const int code = json ? print_json(result.report)
+                        : print_answer(options.format == "csv" ? csv_report(result.report) : result.text);
   if (!options.svg.empty()) WEIR_RETURN_IF_ERROR(write_chart(options.svg, result.charts));
-  if (options.json || options.format == "json") return print_json(result.report);
-  return print_answer(options.format == "csv" ? csv_report(result.report) : result.text);
+  return code;
 }
 
 }  // namespace

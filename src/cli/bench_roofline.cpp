@@ -140,17 +140,17 @@ Result<BenchResult> bench_roofline(const BenchOptions& given) {
   WEIR_RETURN_IF_ERROR(check_options(given));
   BenchOptions options = given;
   if (!options.rows_given) options.rows = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-  ThreadPool pool(options.backend.chosen_threads());
+  WEIR_TRY(const auto pool, make_pool(options.backend.chosen_threads()));
   WEIR_TRY(const Isa isa, options.backend.chosen_isa());
-  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(pool, kBenchPasses));
-  const double int8_peak = measure_int8_peak(pool, isa);
+  WEIR_TRY(const Bandwidth bandwidth, measure_bandwidth(*pool, kBenchPasses));
+  const double int8_peak = measure_int8_peak(*pool, isa);
   std::vector<RooflineCurve> curves;
   for (const Shape& shape : kShapes) {
-    WEIR_TRY(RooflineCurve curve, measure(shape, options, pool));
+    WEIR_TRY(RooflineCurve curve, measure(shape, options, *pool));
     curves.push_back(std::move(curve));
   }
   Report machine =
-      machine_json(options, pool, "cpu " + std::string(isa_name(isa)), bandwidth.gigabytes_per_second);
+      machine_json(options, *pool, "cpu " + std::string(isa_name(isa)), bandwidth.gigabytes_per_second);
   const Report out = roofline_report(std::move(machine), int8_peak, curves);
   return BenchResult{out, roofline_text(out), roofline_charts(out)};
 }

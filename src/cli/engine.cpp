@@ -1,5 +1,7 @@
 #include "cli/engine.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -20,6 +22,14 @@ namespace {
 constexpr int64_t kRowsPerCanvas = 2 * kKvPage;
 
 }  // namespace
+
+Result<std::unique_ptr<ThreadPool>> make_pool(int threads) {
+  auto pool = std::make_unique<ThreadPool>(threads);
+  if (pool->threads() == threads) return pool;
+  return Error{Code::kOutOfMemory,
+               fmt::format("the system gives this process {} of {} threads", pool->threads(), threads),
+               "take fewer --threads, or raise the limit on processes (ulimit -u)"};
+}
 
 Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool) {
   if (options.device == "cuda") return make_cuda_steps(0);
@@ -123,7 +133,7 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
     return Error{Code::kUnsupported, "--draft does not work with --device cuda, which chooses tokens itself",
                  "drafts are checked on the CPU"};
   }
-  auto pool = std::make_unique<ThreadPool>(backend.chosen_threads());
+  WEIR_TRY(auto pool, make_pool(backend.chosen_threads()));
   WEIR_TRY(std::unique_ptr<Steps> steps, make_steps(backend, *pool));
   TimedSteps* timed = nullptr;
   if (options.timed) {

@@ -38,6 +38,9 @@ struct EngineOptions {
   bool timed = false;  // measure each step; passes take longer
 };
 
+// Error: kOutOfMemory when the system gives this process fewer threads.
+Result<std::unique_ptr<ThreadPool>> make_pool(int threads);
+
 // The backend that the flags ask for. The pool must outlive the steps.
 Result<std::unique_ptr<Steps>> make_steps(const BackendOptions& options, ThreadPool& pool);
 

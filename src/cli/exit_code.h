@@ -16,7 +16,8 @@ inline constexpr int kInterrupted = 130;
 
 int exit_code(Code code);
 
-// Prints the error and its hint to stderr and returns the exit code that belongs to it.
+// Prints the error and its hint, or a usual one for its code, to stderr as one line each, and returns the
+// exit code that belongs to it.
 int report(const Error& error);
 
 // Writes `text` to stdout. kDone, or kFailed with a message when stdout takes no more (a full disk).

@@ -77,6 +77,18 @@ int unexpected(const std::string& word, const CLI::App& command) {
                                verb)));
 }
 
+// An empty value is what an unset variable of a script leaves: it must not pass for a flag that was not
+// given, such as --out or --api-key. A system message may be empty.
+void refuse_empty_values(CLI::App& command) {
+  const auto is_given = [](const std::string& text) {
+    return text.empty() ? std::string("the value is empty") : std::string();
+  };
+  for (CLI::Option* option : command.get_options()) {
+    if (!option->nonpositional() || option->check_lname("system")) continue;
+    option->check(CLI::Validator(is_given, ""));
+  }
+}
+
 // Where the flag that a message is about may have come from.
 std::string parse_hint(const std::vector<Verb>& verbs, const std::string& message) {
   for (const Verb& verb : verbs) {
@@ -133,7 +145,10 @@ int main_of_weir(int argc, char** argv) {
                                    add_quantize(app), add_perplexity(app)};
   app.footer(kFooter);  // after the verbs, which would inherit it
   // With a callback of its own, a verb reads the variables of its flags only when it is the one that runs.
-  for (const Verb& verb : verbs) verb.command->parse_complete_callback([] {});
+  for (const Verb& verb : verbs) {
+    verb.command->parse_complete_callback([] {});
+    refuse_empty_values(*verb.command);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version

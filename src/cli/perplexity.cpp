@@ -104,9 +104,9 @@ Result<int> measure(const Options& options) {
            read_passages(options.file, tokenizer, diffusion ? ChatLayout::kGemma : ChatLayout::kQwen,
                          static_cast<size_t>(options.window), static_cast<size_t>(options.limit)));
   const Reading reading = options.denoise ? Reading::kDenoise : Reading::kCausal;
-  ThreadPool pool(options.backend.chosen_threads());
-  WEIR_TRY(const auto model, load_text_reader(folder, options.backend, reading, pool));
-  WEIR_TRY(const auto reference, load_reference(options, *model, reading, pool));
+  WEIR_TRY(const auto pool, make_pool(options.backend.chosen_threads()));
+  WEIR_TRY(const auto model, load_text_reader(folder, options.backend, reading, *pool));
+  WEIR_TRY(const auto reference, load_reference(options, *model, reading, *pool));
 
   BeliefScore score;
   const InterruptScope interrupt;

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "base/cpu_features.h"
 #include "checkpoint/quantize_plan.h"
+#include "cli/engine.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/model_folder.h"
@@ -66,15 +66,17 @@ Status quantize_model(const Options& options) {
            QuantizeRecipe::make(family, {options.bits, options.group}, options.recipe));
   QuantizeJob job;
   job.rule = options.search || !options.calibrate.empty() ? ScaleRule::kSearch : ScaleRule::kMlx;
-  ThreadPool pool(options.threads > 0 ? static_cast<int>(options.threads) : cpu_features().hardware_threads);
+  BackendOptions backend;
+  backend.threads = options.threads;
+  WEIR_TRY(const auto pool, make_pool(backend.chosen_threads()));
   if (!options.calibrate.empty()) {
-    WEIR_TRY(job.importance, calibrate(options, family, pool));
+    WEIR_TRY(job.importance, calibrate(options, family, *pool));
   }
   const InterruptScope scope;
   std::optional<ProgressBar> bar("quantising");
   WEIR_TRY(const QuantizeReport report,
            quantize(
-               checkpoint, options.out, recipe, job, pool,
+               checkpoint, options.out, recipe, job, *pool,
                [&](uint64_t done, uint64_t total) { bar->update(done, total); }, scope.interrupted()));
   bar.reset();
   tell_notes(report.plain_though);

@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,16 +43,38 @@ struct Options {
 
 // One key a line; empty lines and those that begin with # are none.
 Result<std::vector<std::string>> read_keys(const std::string& path) {
+  constexpr std::streamsize kLongest = 1 << 20;
   std::ifstream file(path);
   if (!file) return Error{Code::kNotFound, fmt::format("cannot read {}", path), "--api-key-file names it"};
+  std::string text(kLongest + 1, '\0');
+  file.read(text.data(), kLongest + 1);
+  if (file.gcount() > kLongest) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is longer than {} bytes", path, kLongest),
+                 "a file of keys has one a line"};
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  std::istringstream lines(text);
   std::vector<std::string> keys;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
     keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
   }
   if (keys.empty()) return Error{Code::kInvalidArgument, fmt::format("{} holds no key", path), "one a line"};
   return keys;
+}
+
+// A key that no header brings would lock everybody out: headers lose blanks at their ends, and clients differ
+// in what they make of other than visible ASCII characters. The message does not show the key.
+Status check_keys(const std::vector<std::string>& keys) {
+  constexpr size_t kLongest = 1024;
+  const auto is_visible = [](char c) { return c > ' ' && c <= '~'; };
+  for (const std::string& key : keys) {
+    if (key.size() <= kLongest && std::all_of(key.begin(), key.end(), is_visible)) continue;
+    return Error{Code::kInvalidArgument, "one of the API keys is none that a request can bring",
+                 fmt::format("keys are visible ASCII characters, without blanks, at most {}", kLongest)};
+  }
+  return {};
 }
 
 // What clients call the model: the name it was asked for by, or that of its folder.
@@ -81,10 +105,11 @@ Result<server::ServerOptions> server_options(const Options& options) {
   server.http.limits.body_bytes = static_cast<uint64_t>(options.body_bytes);
   server.http.limits.connections = static_cast<size_t>(options.connections);
   server.access.keys = options.keys;
-  std::erase(server.access.keys, "");
-  if (options.key_file.empty()) return server;
-  WEIR_TRY(const std::vector<std::string> keys, read_keys(options.key_file));
-  server.access.keys.insert(server.access.keys.end(), keys.begin(), keys.end());
+  if (!options.key_file.empty()) {
+    WEIR_TRY(const std::vector<std::string> keys, read_keys(options.key_file));
+    server.access.keys.insert(server.access.keys.end(), keys.begin(), keys.end());
+  }
+  WEIR_RETURN_IF_ERROR(check_keys(server.access.keys));
   return server;
 }
 

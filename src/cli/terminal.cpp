@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "cli/environment.h"
 
 namespace weir::cli {
@@ -25,6 +26,26 @@ TerminalSize terminal_size() {
 std::string dimmed(std::FILE* stream, std::string_view text) {
   if (text.empty() || !has_colour(stream)) return std::string(text);
   return "\x1b[2m" + std::string(text) + "\x1b[0m";
+}
+
+std::string printable(std::string_view text) {
+  std::string line;
+  while (!text.empty()) {
+    const size_t valid = valid_utf8_prefix(text);
+    for (size_t i = 0; i < valid; ++i) {
+      const auto byte = static_cast<unsigned char>(text[i]);
+      // U+0080 to U+009F, which are C2 80 to C2 9F, are control characters too.
+      const bool upper_control = byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+      const bool control = byte < 0x20 || byte == 0x7F || upper_control;
+      line += control ? '?' : text[i];
+      i += upper_control ? 1 : 0;
+    }
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    line += '?';
+    text.remove_prefix(1);
+  }
+  return line;
 }
 
 void tell(std::string_view text) {

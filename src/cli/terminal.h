@@ -22,6 +22,10 @@ TerminalSize terminal_size();  // of stderr; the defaults when unknown
 // `text` in grey where the stream shows colour.
 std::string dimmed(std::FILE* stream, std::string_view text);
 
+// `text` as one line that moves no cursor and sets no colour: '?' for control characters and for bytes that
+// are not UTF-8, which names of files and other words of the user may hold.
+std::string printable(std::string_view text);
+
 // Writes to stderr. What it does not take is lost: there is nobody left to tell.
 void tell(std::string_view text);
 

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace weir {
 
 Status validate_stop_strings(const std::vector<std::string>& stop_strings) {
   for (const std::string& stop : stop_strings) {
     if (stop.empty()) {
       return Error{Code::kInvalidArgument, "a stop string is empty, which would match everywhere", ""};
+    }
+    if (!is_valid_utf8(stop)) {
+      return Error{Code::kInvalidArgument, "a stop string is not valid UTF-8, as all answers are", ""};
     }
   }
   return Ok{};

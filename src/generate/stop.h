@@ -9,7 +9,7 @@
 
 namespace weir {
 
-// Error: kInvalidArgument for an empty stop string, which would match everywhere.
+// Error: kInvalidArgument for a stop string that is empty and matches everywhere, or that is not UTF-8.
 Status validate_stop_strings(const std::vector<std::string>& stop_strings);
 
 // Text goes in piece by piece and comes out as soon as it cannot be part of a stop string any more. The match

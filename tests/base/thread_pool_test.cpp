@@ -1,8 +1,11 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <vector>
 
 namespace weir::test {
@@ -28,6 +31,22 @@ TEST(ThreadPool, wakes_parked_threads) {
     pool.run([&](int) { ++calls; });
     ASSERT_EQ(calls.load(), 3);
   }
+}
+
+TEST(ThreadPool, works_with_the_threads_that_the_system_gives) {
+  // Each thread's stack takes 4 TiB of the address space, which has 128.
+  EXPECT_EXIT(
+      {
+        pthread_attr_t large;
+        pthread_attr_init(&large);
+        pthread_attr_setstacksize(&large, size_t{1} << 42);
+        pthread_setattr_default_np(&large);
+        ThreadPool pool(100);
+        std::atomic<int> calls = 0;
+        pool.run([&](int) { ++calls; });
+        std::_Exit(pool.threads() < 100 && calls == pool.threads() ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ThreadPool, a_pool_that_never_worked_shuts_down) {

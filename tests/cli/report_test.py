@@ -135,8 +135,12 @@ class Bench(WeirTest):
         texts = [element.text for element in root.findall(name + "text")]
         self.assertIn("Prefill, tokens/s", texts)
         self.assertIn("bound by memory", texts)
-        self.fails(1, "bench", "--prompt", "4", "--generate", "1", "--repeats", "1", "--svg", self.folder / "no" / "chart.svg",
-                   says=["chart.svg"])
+
+    def test_a_chart_that_cannot_be_written_costs_no_measurement(self):
+        for chart in (self.folder / "no" / "chart.svg", "/dev/full"):
+            done = self.weir("bench", "--prompt", "4", "--generate", "1", "--repeats", "1", "--svg", chart, "--json", code=1)
+            self.assertIn("prefill", json.loads(done.stdout))
+            self.assertIn(f"weir: cannot write {chart}", done.stderr)
 
     def test_the_roofline_counts_bytes_and_arithmetic_of_experts(self):
         out = self.report("bench", "roofline", "--rows", "1,3", "--repeats", "1")

@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -211,6 +212,7 @@ class BrokenRun(WeirTest):
         self.fails(2, "runn", QUESTION, says=["'runn'", "did you mean run?"])
         self.fails(2, "run", "--top-k", "many", QUESTION, says=["top-k"])
         self.fails(2, "run", "--top-p", "1.5", QUESTION, says=["top_p"])
+        self.fails(2, "run", "--stop", os.fsdecode(b"\xa9"), QUESTION, says=["stop string", "UTF-8"])
         self.fails(2, "run", "--threads", "0", QUESTION, says=["--threads"])
         self.fails(2, "run", "--threads", "1M", QUESTION, says=["--threads"])
         self.fails(2, "run", "--chunk", "8G", QUESTION, says=["--chunk"])
@@ -230,6 +232,29 @@ class BrokenRun(WeirTest):
     def test_a_wrong_variable_is_named_by_the_verbs_that_read_it_and_by_no_other(self):
         self.fails(2, "run", QUESTION, env={"WEIR_SEED": "abc"}, says=["--seed", "WEIR_SEED is 'abc'"])
         self.weir("inspect", "pocket-qwen", env={"WEIR_SEED": "abc"})
+
+    def test_an_empty_value_is_not_taken_for_a_flag_that_is_not_given(self):
+        for flag in ("--json-schema", "--trace", "--isa", "--model"):
+            self.fails(2, "run", flag, "", QUESTION, says=[flag, "the value is empty"])
+        for flag in ("--api-key", "--api-key-file", "--state-dir", "--unix", "--host", "--alias"):
+            self.fails(2, "serve", flag, "", says=[flag, "the value is empty"])
+        self.fails(2, "eval", PROBLEMS, "--out", "", says=["--out", "the value is empty"])
+        self.weir("run", *GREEDY, "--system", "", "--max-tokens", "2", QUESTION, env={"WEIR_ISA": ""})
+
+    def test_names_move_no_cursor_and_are_utf8_in_messages(self):
+        for name in (b"\x1b[31mred", b"a\nb", b"\xff", b"caf\xe9", b"\xc2\x9b31m", b"\xc2", b"\x7f"):
+            for arguments in (("run", "-m", name, QUESTION), ("run", "--json-schema", name, QUESTION),
+                              ("eval", name), ("inspect", name)):
+                done = self.fails(3, *(os.fsdecode(a) for a in arguments))
+                self.assertIn("?", done.stderr)
+            self.fails(2, "run", "--top-k", os.fsdecode(name), QUESTION, says=["--top-k"])
+        self.fails(3, "inspect", "é€😀", says=["é€😀"])
+
+    def test_threads_that_the_system_does_not_give_are_an_error(self):
+        # Stacks so large that not all fit the address space.
+        limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 42, resource.RLIM_INFINITY))  # noqa: E731
+        self.fails(1, "run", "--threads", "64", QUESTION, says=["of 64 threads", "--threads"], preexec_fn=limit)
+        self.fails(1, "perplexity", PROBLEMS, "--threads", "64", says=["of 64 threads"], preexec_fn=limit)
 
     def test_an_empty_prompt_is_exit_2(self):
         self.fails(2, "run", says=["the prompt is empty"])

@@ -37,20 +37,20 @@ class WeirTest(unittest.TestCase):
     def command(self, *arguments):
         return [weir_program, *map(str, arguments)]
 
-    def weir(self, *arguments, stdin="", code=0, env=None):
+    def weir(self, *arguments, stdin="", code=0, env=None, **options):
         """Runs weir to its end; checks the exit code. stdin may be text or bytes."""
         data = stdin if isinstance(stdin, bytes) else stdin.encode()
         done = subprocess.run(self.command(*arguments), input=data, capture_output=True, timeout=TIMEOUT,
-                              env={**self.env, **(env or {})})
+                              env={**self.env, **(env or {})}, **options)
         self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout!r} {done.stderr!r}")
         done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
         return done
 
     def fails(self, code, *arguments, says=(), **options):
-        """Runs weir, which must fail with a message on stderr and nothing on stdout."""
+        """Runs weir, which must fail with a sentence and a hint on stderr and nothing on stdout."""
         done = self.weir(*arguments, code=code, **options)
         self.assertEqual(done.stdout, "")
-        self.assertTrue(done.stderr.startswith("weir: "), done.stderr)
+        self.assertRegex(done.stderr, r"\Aweir: [^\x00-\x1f\x7f-\x9f]+\n  [^\x00-\x1f\x7f-\x9f]+\n\Z")
         for words in says:
             self.assertIn(words, done.stderr)
         return done

@@ -245,6 +245,16 @@ class Access(ServeTest):
             self.assertEqual(self.request(port, "GET", "/v1/models", headers=headers)[0], 200)
         self.assertEqual(self.request(port, "GET", "/v1/models", headers={"x-api-key": "secret-3"})[0], 401)
 
+    def test_keys_that_no_request_can_bring_are_refused_and_not_shown(self):
+        for key in ("zq zq", " zqzq", "zqzq\n", "zqzq\u00e9", "\x1bzqzq", "zq" * 1000):
+            done = self.fails(2, "serve", "--port", 0, "--api-key", key, says=["API keys"])
+            self.assertNotIn("zq", done.stderr)
+        keys = self.folder / "keys"
+        for text in (b"\xef\xbb\xbfkey\n", b"a\0b\n", b"key\n" * 300000):
+            keys.write_bytes(text)
+            self.fails(2, "serve", "--port", 0, "--api-key-file", keys)
+        self.fails(2, "serve", "--port", 0, "--api-key-file", "/dev/zero", says=["/dev/zero is longer"])
+
     def test_other_machines_need_a_key(self):
         self.fails(2, "serve", "--host", "0.0.0.0", "--port", 0, says=["no API key", "--api-key-file"])
         self.fails(2, "serve", "--host", "example.com", "--port", 0, says=["no address"])
