@@ -60,15 +60,19 @@ std::vector<uint8_t> random_bytes(size_t count) {
   return bytes;
 }
 
-// Copies of one random 4-bit matrix with groups of 64.
+// Copies of one random matrix with groups of 64.
 class Copies {
  public:
-  Copies(Isa isa, int64_t rows, int64_t cols) {
-    const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(rows * cols / 2));
+  Copies(Isa isa, int bits, int64_t rows, int64_t cols) {
+    const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(rows * cols * bits / 8));
     const std::vector<uint16_t> scales(static_cast<size_t>(rows * cols / 64), 0x3c00);  // 2^-7 in bfloat16
     const auto* scale_bytes = reinterpret_cast<const std::byte*>(scales.data());
-    const Matrix m{{Dtype::kBf16, 4, 64}, rows,       cols, reinterpret_cast<const std::byte*>(weight.data()),
-                   scale_bytes,           scale_bytes};
+    const Matrix m{{Dtype::kBf16, bits, 64},
+                   rows,
+                   cols,
+                   reinterpret_cast<const std::byte*>(weight.data()),
+                   scale_bytes,
+                   scale_bytes};
     for (int64_t bytes = 0; bytes < kWeightBytes; bytes += static_cast<int64_t>(m.bytes())) {
       copies_.push_back(*steps(isa).pack({&m, 1}, Use::kProjection));
     }
@@ -103,8 +107,9 @@ BENCHMARK(plain_read)->UseRealTime()->Unit(benchmark::kMillisecond);
 // y += x W^T with `rows` rows of activations.
 void product(benchmark::State& state) {
   const Isa isa = isa_of(state.range(0));
-  const int64_t outputs = state.range(1), cols = state.range(2), rows = state.range(3);
-  Copies weights(isa, outputs, cols);
+  const auto bits = static_cast<int>(state.range(1));
+  const int64_t outputs = state.range(2), cols = state.range(3), rows = state.range(4);
+  Copies weights(isa, bits, outputs, cols);
   std::vector<float> x(static_cast<size_t>(rows * cols)), y(static_cast<size_t>(rows * outputs));
   for (size_t i = 0; i < x.size(); ++i) x[i] = random_uniform({2, 0, 0, static_cast<uint32_t>(i)}) - 0.5f;
   uint64_t bytes = 0;
@@ -118,25 +123,29 @@ void product(benchmark::State& state) {
       2e-9 * static_cast<double>(state.iterations() * rows * outputs * cols), benchmark::Counter::kIsRate);
 }
 BENCHMARK(product)
-    ->ArgNames({"isa", "out", "in", "rows"})
-    ->Args({0, 8192, 2048, 1})
-    ->Args({0, 12352, 2048, 1})
-    ->Args({0, 2048, 4096, 1})
-    ->ArgsProduct({{0, 1}, {8192}, {2048}, {2, 4, 8, 16, 64, 256}})
+    ->ArgNames({"isa", "bits", "out", "in", "rows"})
+    ->Args({0, 4, 8192, 2048, 1})
+    ->Args({0, 4, 12352, 2048, 1})
+    ->Args({0, 4, 2048, 4096, 1})
+    ->ArgsProduct({{0, 1}, {4}, {8192}, {2048}, {2, 4, 8, 16, 64, 256}})
+    ->ArgsProduct({{0, 1}, {2, 3, 8}, {8192}, {2048}, {1, 4, 16, 256}})
     ->UseRealTime();
 
 // One layer's 256 experts of 512, of which each row takes 8 and the shared one; routing is uniform.
 class ExpertLayer {
  public:
-  explicit ExpertLayer(Isa isa) {
+  ExpertLayer(Isa isa, int bits) {
     const int64_t weights = kExpertWidth * kHidden;
-    const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(weights / 2));
+    const std::vector<uint8_t> weight = random_bytes(static_cast<size_t>(weights * bits / 8));
     const std::vector<uint16_t> scales(static_cast<size_t>(weights / 64), 0x3c00);
     const auto matrix = [&](int64_t rows, int64_t cols) {
       const auto* scale_bytes = reinterpret_cast<const std::byte*>(scales.data());
-      return Matrix{
-          {Dtype::kBf16, 4, 64}, rows,       cols, reinterpret_cast<const std::byte*>(weight.data()),
-          scale_bytes,           scale_bytes};
+      return Matrix{{Dtype::kBf16, bits, 64},
+                    rows,
+                    cols,
+                    reinterpret_cast<const std::byte*>(weight.data()),
+                    scale_bytes,
+                    scale_bytes};
     };
     const ExpertSource expert{matrix(kExpertWidth, kHidden), matrix(kExpertWidth, kHidden),
                               matrix(kHidden, kExpertWidth)};
@@ -155,9 +164,10 @@ class ExpertLayer {
 void experts(benchmark::State& state) {
   using L = ExpertLayer;
   const Isa isa = isa_of(state.range(0));
-  static std::map<Isa, ExpertLayer> layers;
-  const ExpertLayer& layer = layers.try_emplace(isa, isa).first->second;
-  const int64_t rows = state.range(1);
+  const auto bits = static_cast<int>(state.range(1));
+  static std::map<std::pair<Isa, int>, ExpertLayer> layers;
+  const ExpertLayer& layer = layers.try_emplace({isa, bits}, isa, bits).first->second;
+  const int64_t rows = state.range(2);
   std::vector<float> x(static_cast<size_t>(rows * L::kHidden), 0.5f),
       activated(static_cast<size_t>(rows * L::kSlots * L::kExpertWidth));
   std::vector<float> weights(static_cast<size_t>(rows * L::kSlots), 0.1f);
@@ -186,7 +196,10 @@ void experts(benchmark::State& state) {
       6e-9 * static_cast<double>(state.iterations() * rows * L::kSlots * L::kHidden * L::kExpertWidth),
       benchmark::Counter::kIsRate);
 }
-BENCHMARK(experts)->ArgNames({"isa", "rows"})->ArgsProduct({{0, 1}, {1, 4, 16, 64, 256, 512}})->UseRealTime();
+BENCHMARK(experts)
+    ->ArgNames({"isa", "bits", "rows"})
+    ->ArgsProduct({{0, 1}, {4, 3, 2}, {1, 4, 16, 64, 256, 512}})
+    ->UseRealTime();
 
 #if defined(__x86_64__)
 // Independent chains of vpdpbusd, 512 bits wide, on every thread.

@@ -31,7 +31,8 @@ struct Operands {
                          .scale = scales.data(),
                          .sum = scales.data()};
     const cpu::ProductScope scope(kernels, tile.count);
-    for (int64_t i = 0; i < products; ++i) kernels.int8.bytes(out.data(), block.data(), tile);
+    const cpu::Product product = kernels.int8.products[static_cast<int>(cpu::Container::kBits8)];
+    for (int64_t i = 0; i < products; ++i) product(out.data(), block.data(), tile);
   }
 };
 

@@ -125,7 +125,8 @@ Expected expected_embedding(const HeadCase& c, const Distribution& d, int32_t ke
 
 std::vector<Encoding> encodings() {
   return {{Dtype::kBf16, 8, 64}, {Dtype::kBf16, 4, 64}, {Dtype::kF32, 8, 32}, {Dtype::kBf16, 6, 128},
-          {Dtype::kF32, 4, 32},  {Dtype::kBf16, 0, 0},  {Dtype::kF32, 0, 0}};
+          {Dtype::kF32, 4, 32},  {Dtype::kBf16, 3, 64}, {Dtype::kF32, 3, 32}, {Dtype::kBf16, 2, 128},
+          {Dtype::kBf16, 2, 32}, {Dtype::kBf16, 0, 0},  {Dtype::kF32, 0, 0}};
 }
 
 int64_t hidden_of(const Encoding& encoding) {
@@ -233,7 +234,8 @@ void expect_same(const Outcome& a, const Outcome& b, const std::string& what) {
 TEST(CpuHead, BitsAreTheSameForEveryInstructionSetThreadCountAndCut) {
   Random random(6);
   for (const Encoding& encoding :
-       {Encoding{Dtype::kBf16, 8, 64}, Encoding{Dtype::kBf16, 4, 32}, Encoding{Dtype::kBf16, 0, 0}}) {
+       {Encoding{Dtype::kBf16, 8, 64}, Encoding{Dtype::kBf16, 4, 32}, Encoding{Dtype::kBf16, 3, 64},
+        Encoding{Dtype::kBf16, 2, 64}, Encoding{Dtype::kBf16, 0, 0}}) {
     HeadCase c(random, encoding, 1300, hidden_of(encoding), 75);
     const Outcome first = run_head(c, *kernel_tables().front().kernels, 1, c.rows);
     for (const NamedKernels& table : kernel_tables()) {

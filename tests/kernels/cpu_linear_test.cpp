@@ -154,6 +154,50 @@ TEST(CpuLinear, MatrixTilesGiveTheBitsOfVnniForAnyShape) {
   }
 }
 
+// The same values, scales and biases with more bits.
+OwnedMatrix widened(const OwnedMatrix& narrow, int bits) {
+  OwnedMatrix wide = narrow;
+  wide.encoding.bits = bits;
+  std::vector<uint8_t> q(static_cast<size_t>(narrow.cols));
+  const size_t row_bytes = q.size() * static_cast<size_t>(bits) / 8;
+  wide.weight.resize(static_cast<size_t>(narrow.rows) * row_bytes);
+  for (int64_t row = 0; row < narrow.rows; ++row) {
+    unpack_row(narrow.view(), row, q.data());
+    pack_row(q, bits, wide.weight.data() + static_cast<size_t>(row) * row_bytes);
+  }
+  return wide;
+}
+
+TEST(CpuLinear, FewBitsTakeTheirOwnSizeAndGiveTheBitsOfFourAndEight) {
+  Random random(10);
+  for (const int bits : {2, 3}) {
+    for (const int group : {32, 64, 128}) {
+      const Encoding encoding{group == 32 ? Dtype::kF32 : Dtype::kBf16, bits, group};
+      const Case c{encoding, 33, 384};
+      SCOPED_TRACE(text(c));
+      const OwnedMatrix narrow = random_matrix(random, c.rows, c.cols, encoding);
+      const OwnedMatrix wide[] = {widened(narrow, 4), widened(narrow, 8)};
+      std::vector<float> x = random.floats(40 * c.cols, -3, 3);
+      for (const Isa isa : supported_isas()) {
+        const CpuBackend cpu(isa, 1, kLimits);
+        for (const Use use : {Use::kProjection, Use::kRouter}) {
+          const Matrix m = narrow.view();
+          const auto w = packed(cpu, {&m, 1}, use);
+          EXPECT_EQ(w->bytes(), m.bytes() / 33 * 48);  // three blocks of 16 rows
+          for (const OwnedMatrix& other : wide) {
+            const Matrix same = other.view();
+            const auto v = packed(cpu, {&same, 1}, use);
+            for (const int64_t cut : {1, 3, 12, 40}) {
+              expect_same_bits(product(cpu, *w, x, cut), product(cpu, *v, x, cut),
+                               std::string(isa_name(isa)));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CpuLinear, StackedPartsOfDifferentEncodingsKeepTheirRows) {
   Random random(3);
   const OwnedMatrix owned[] = {random_matrix(random, 18, 256, {Dtype::kBf16, 4, 64}),
@@ -165,7 +209,8 @@ TEST(CpuLinear, StackedPartsOfDifferentEncodingsKeepTheirRows) {
   const CpuBackend cpu(cpu_features().best_isa(), 3, kLimits);
   const auto stacked = packed(cpu, parts, Use::kProjection);
   ASSERT_EQ(stacked->rows(), 55);
-  EXPECT_EQ(stacked->kernel(), std::string(isa_name(cpu_features().best_isa())) + "/q4_i8 q8_i8 bf16_f32");
+  EXPECT_EQ(stacked->kernel(),
+            std::string(isa_name(cpu_features().best_isa())) + "/q4_i8 q8_i8 bf16_f32 q3_i8");
   std::vector<float> x = random.floats(5 * 256, -1, 1);
   const std::vector<float> y = product(cpu, *stacked, x, 5);
   int64_t first = 0;

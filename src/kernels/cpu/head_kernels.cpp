@@ -1,5 +1,6 @@
 #include "kernels/cpu/head_kernels.h"
 
+#include "kernels/cpu/packed_lines.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_math.h"
 #include "kernels/cpu/tiles.h"
@@ -73,38 +74,36 @@ void add_tokens(float* sums, const float* rescale, const float* columns, const W
   run(sums, rescale, columns, tokens);
 }
 
-// Affine columns from a line of 4 (or 8) columns; see linear_kernels.h.
-template <int bits_each>
-struct Lines {
-  static constexpr int64_t kCols = 32 / bits_each;
+// An affine column, byte `j` of each lane.
+template <int j>
+WEIR_SIMD F32x16 column(I32x16 columns, const GroupScales& group) {
+  return group.scales * to_f32(shift_right<8 * j>(columns) & set1_i32(255)) + group.biases;
+}
 
-  template <int shift>
-  WEIR_SIMD F32x16 column(I32x16 line, const GroupScales& group) {
-    return group.scales * to_f32(shift_right<shift>(line) & set1_i32((1 << bits_each) - 1)) + group.biases;
+// See linear_kernels.h for the layout. Lines may hold more columns than are wanted.
+template <int bits>
+void decode(float* out, int64_t stride, const EmbeddingBlock& block, int64_t from) {
+  using L = Lines<bits>;
+  constexpr int64_t kBytes = L::kLines * kLineBytes;
+  const int64_t group_lines = block.group / L::kCols * kBytes;
+  const uint8_t* first = block.data + from / block.group * (group_lines + scales_bytes(block.wide_scales));
+  const GroupScales group = load_scales(first + group_lines, block.wide_scales);
+  const int64_t begin = from % block.group;
+  for (int64_t c = begin / L::kCols * L::kCols; c < begin + kColumnTile; c += L::kCols) {
+    const uint8_t* lines = first + c / L::kCols * kBytes;
+    prefetch(lines + kColumnTile * kBlockRows * bits / 8);
+    L::visit(lines, [&](int i, U8x64 w) WEIR_INLINE_LAMBDA {
+      const int64_t at = c + 4 * i - begin;
+      if (L::kCols > kColumnTile && (at < 0 || at >= kColumnTile)) return;
+      const I32x16 columns = lanes(w);
+      float* to = out + at * stride;
+      store(to, column<0>(columns, group));
+      store(to + stride, column<1>(columns, group));
+      store(to + 2 * stride, column<2>(columns, group));
+      store(to + 3 * stride, column<3>(columns, group));
+    });
   }
-
-  static void decode(float* out, int64_t stride, const EmbeddingBlock& block, int64_t from) {
-    const int64_t lines = block.group / kCols * 64;
-    const int64_t scales = scales_bytes(block.wide_scales);
-    const uint8_t* first = block.data + from / block.group * (lines + scales);
-    const GroupScales group = load_scales(first + lines, block.wide_scales);
-    const uint8_t* p = first + from % block.group / kCols * 64;
-    for (int64_t c = 0; c < kColumnTile; c += kCols, p += 64, out += kCols * stride) {
-      prefetch(p + kColumnTile / kCols * 64);
-      const I32x16 line = lanes(load_u8x64(p));
-      store(out, column<0>(line, group));
-      store(out + stride, column<8>(line, group));
-      store(out + 2 * stride, column<16>(line, group));
-      store(out + 3 * stride, column<24>(line, group));
-      if constexpr (bits_each == 4) {
-        store(out + 4 * stride, column<4>(line, group));
-        store(out + 5 * stride, column<12>(line, group));
-        store(out + 6 * stride, column<20>(line, group));
-        store(out + 7 * stride, column<28>(line, group));
-      }
-    }
-  }
-};
+}
 
 struct Bf16Column {
   using Value = uint16_t;
@@ -125,11 +124,10 @@ void decode_plain(float* out, int64_t stride, const EmbeddingBlock& block, int64
 
 }  // namespace
 
-extern constinit const HeadKernels kHeadKernels = {weigh_panel,
-                                                   add_tokens,
-                                                   Lines<4>::decode,
-                                                   Lines<8>::decode,
-                                                   decode_plain<Bf16Column>,
-                                                   decode_plain<F32Column>};
+extern constinit const HeadKernels kHeadKernels = {
+    .weigh_panel = weigh_panel,
+    .add_tokens = add_tokens,
+    .decode = {decode<2>, decode<3>, decode<4>, decode<8>, decode_plain<Bf16Column>,
+               decode_plain<F32Column>}};
 
 }  // namespace weir::cpu::WEIR_ISA

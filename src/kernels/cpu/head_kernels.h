@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/linear_kernels.h"
+
 namespace weir::cpu {
 
 inline constexpr int64_t kHeadPanel = 256;  // kVocabularyPanel, whose header these sources may not include
@@ -58,10 +60,7 @@ struct HeadKernels {
   // [kColumnTile][kRowTile], rescale [kRowTile].
   void (*add_tokens)(float* sums, const float* rescale, const float* columns, const WeighedTokens& tokens);
 
-  DecodeColumns decode_nibbles;
-  DecodeColumns decode_bytes;
-  DecodeColumns decode_bf16;
-  DecodeColumns decode_f32;
+  DecodeColumns decode[kContainers];  // by container
 };
 
 }  // namespace weir::cpu

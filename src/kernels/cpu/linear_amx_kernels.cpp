@@ -15,6 +15,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packed_lines.h"
 #include "kernels/cpu/tiles.h"
 
 namespace weir::cpu {
@@ -59,29 +60,27 @@ void leave() {
   _tile_release();
 }
 
-// Lines of a piece of `cols` columns as a tile wants them: in place for bytes, in `room` for nibbles.
-template <int cols>
-struct NibbleLines {
-  static constexpr int64_t kBytes = cols * kBlockRows / 2;
+// A piece of `cols` columns as a tile wants it: in place for 8 bits, else in `room`.
+template <int bits, int cols>
+struct Piece {
+  using L = Lines<bits>;
+  static constexpr int kUnits = cols / L::kCols;
+  static constexpr int64_t kUnitBytes = L::kLines * kLineBytes;
+  static constexpr int64_t kBytes = kUnits * kUnitBytes;
 
   WEIR_SIMD void part(uint8_t* room, const uint8_t* piece) {
-    repeat<cols / 8>([&](int l) WEIR_INLINE_LAMBDA {
-      prefetch_weights(piece + 64 * l);
-      const U8x64 both = load_u8x64(piece + 64 * l);
-      _mm512_store_si512(room + 128 * l, low_nibbles(both).v);
-      _mm512_store_si512(room + 128 * l + 64, high_nibbles(both).v);
-    });
+    repeat<kUnits * L::kLines>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(piece + kLineBytes * l); });
+    if constexpr (bits < 8) {
+      repeat<kUnits>([&](int u) WEIR_INLINE_LAMBDA {
+        L::visit(piece + kUnitBytes * u, [&](int i, U8x64 w) WEIR_INLINE_LAMBDA {
+          _mm512_store_si512(room + kLineBytes * (u * L::kCols / 4 + i), w.v);
+        });
+      });
+    }
   }
-  WEIR_SIMD const uint8_t* lines(const uint8_t* room, const uint8_t*) { return room; }
-};
-template <int cols>
-struct ByteLines {
-  static constexpr int64_t kBytes = cols * kBlockRows;
-
-  WEIR_SIMD void part(uint8_t*, const uint8_t* piece) {
-    repeat<cols / 4>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(piece + 64 * l); });
+  WEIR_SIMD const uint8_t* lines(const uint8_t* room, const uint8_t* piece) {
+    return bits < 8 ? room : piece;
   }
-  WEIR_SIMD const uint8_t* lines(const uint8_t*, const uint8_t* piece) { return piece; }
 };
 
 // A tile can neither be loaded from where a store is still on its way, nor its own stores be read at once. So
@@ -92,13 +91,13 @@ constexpr int64_t kRing = 4;
 constexpr int64_t kRoom = kTileCols * kBlockRows;  // of a piece
 
 // The groups of a block, in one or two pieces of `cols` columns.
-template <class Lines, int cols, int pieces>
+template <class P, int cols, int pieces>
 struct Groups {
   Groups(const uint8_t* at, const Tile& t)
       : tile(t),
         block(at),
         count(t.cols / t.group),
-        bytes(pieces * Lines::kBytes + scales_bytes(t.wide_scales)) {}
+        bytes(pieces * P::kBytes + scales_bytes(t.wide_scales)) {}
 
   const Tile& tile;
   const uint8_t* block;
@@ -113,7 +112,7 @@ struct Groups {
   WEIR_SIMD void part(const Groups& groups, int64_t g, uint8_t* ring) {
     if (g >= groups.count) return;
     for (int64_t p = 0; p < pieces; ++p) {
-      Lines::part(place(g, p, ring), groups.block + g * groups.bytes + p * Lines::kBytes);
+      P::part(place(g, p, ring), groups.block + g * groups.bytes + p * P::kBytes);
     }
   }
 
@@ -122,13 +121,13 @@ struct Groups {
   WEIR_SIMD void multiply(int32_t* sums, const Groups& groups, int64_t g, uint8_t* ring) {
     const int8_t* q = groups.tile.q + g * groups.tile.group * groups.tile.count;
     const uint8_t* group = groups.block + g * groups.bytes;
-#define WEIR_MULTIPLY(sums_tile, x_tile, w_tile)                                         \
-  _tile_zero(sums_tile);                                                                 \
-  for (int64_t p = 0; p < pieces; ++p) {                                                 \
-    _tile_loadd(x_tile, q + p * cols * groups.tile.count, cols);                         \
-    _tile_loadd(w_tile, Lines::lines(place(g, p, ring), group + p * Lines::kBytes), 64); \
-    _tile_dpbsud(sums_tile, x_tile, w_tile);                                             \
-  }                                                                                      \
+#define WEIR_MULTIPLY(sums_tile, x_tile, w_tile)                                 \
+  _tile_zero(sums_tile);                                                         \
+  for (int64_t p = 0; p < pieces; ++p) {                                         \
+    _tile_loadd(x_tile, q + p * cols * groups.tile.count, cols);                 \
+    _tile_loadd(w_tile, P::lines(place(g, p, ring), group + p * P::kBytes), 64); \
+    _tile_dpbsud(sums_tile, x_tile, w_tile);                                     \
+  }                                                                              \
   _tile_stored(sums_tile, sums, 64)
     if constexpr (turn == 0) {
       WEIR_MULTIPLY(0, 2, 4);
@@ -141,7 +140,7 @@ struct Groups {
   template <int n>
   WEIR_SIMD void scale(F32x16* acc, const Groups& groups, int64_t g, const int32_t* sums) {
     const Tile& tile = groups.tile;
-    const uint8_t* scales = groups.block + g * groups.bytes + pieces * Lines::kBytes;
+    const uint8_t* scales = groups.block + g * groups.bytes + pieces * P::kBytes;
     const GroupScales end = load_scales(scales, tile.wide_scales);
     repeat<n>([&](int i) WEIR_INLINE_LAMBDA {
       const F32x16 dot = to_f32(load_i32(sums + kTileRows * i));
@@ -151,12 +150,12 @@ struct Groups {
   }
 };
 
-template <class Lines, int cols, int pieces>
+template <class P, int cols, int pieces>
 struct Amx {
   template <int n>
   struct Kernel {
     static void run(float* out, const uint8_t* block, const Tile& tile) {
-      using G = Groups<Lines, cols, pieces>;
+      using G = Groups<P, cols, pieces>;
       alignas(64) uint8_t ring[kRing * kRoom];
       alignas(64) int32_t sums[2][kTileRows * kBlockRows];
       const G groups(block, tile);
@@ -180,38 +179,38 @@ struct Amx {
   };
 };
 
-template <class Lines, int cols, int pieces>
+template <class P, int cols, int pieces>
 void run(float* out, const uint8_t* block, const Tile& tile) {
-  run_tile<Amx<Lines, cols, pieces>::template Kernel, kTileRows, kFewestRows>(out, block, tile);
+  run_tile<Amx<P, cols, pieces>::template Kernel, kTileRows, kFewestRows>(out, block, tile);
 }
 
 // Groups of 32 have their own tile shapes, the others those of enter.
-template <template <int> class Lines>
+template <int bits>
 void multiply_tile(float* out, const uint8_t* block, const Tile& tile) {
-  if (tile.group == kTileCols) return run<Lines<kTileCols>, kTileCols, 1>(out, block, tile);
-  if (tile.group == 2 * kTileCols) return run<Lines<kTileCols>, kTileCols, 2>(out, block, tile);
+  using Whole = Piece<bits, kTileCols>;
+  if (tile.group == kTileCols) return run<Whole, kTileCols, 1>(out, block, tile);
+  if (tile.group == 2 * kTileCols) return run<Whole, kTileCols, 2>(out, block, tile);
   _tile_loadconfig(&kShapes32);
-  run<Lines<32>, 32, 1>(out, block, tile);
+  run<Piece<bits, 32>, 32, 1>(out, block, tile);
   _tile_loadconfig(&kShapes64);
 }
 
-void nibbles(float* out, const uint8_t* block, const Tile& tile) {
-  if (tile.count < kFewestRows) return avx512_vnni::kInt8Kernels.nibbles(out, block, tile);
-  multiply_tile<NibbleLines>(out, block, tile);
+template <int bits, Container container>
+void product(float* out, const uint8_t* block, const Tile& tile) {
+  if (tile.count < kFewestRows) {
+    return avx512_vnni::kInt8Kernels.products[static_cast<int>(container)](out, block, tile);
+  }
+  multiply_tile<bits>(out, block, tile);
 }
 
-void bytes(float* out, const uint8_t* block, const Tile& tile) {
-  if (tile.count < kFewestRows) return avx512_vnni::kInt8Kernels.bytes(out, block, tile);
-  multiply_tile<ByteLines>(out, block, tile);
-}
-
-constexpr Int8Kernels kInt8Kernels = {.nibbles = nibbles,
-                                      .bytes = bytes,
-                                      .max_tile = kTileRows,
-                                      .tiles_from = kFewestRows,
-                                      .rows_per_read = 48,
-                                      .enter = enter,
-                                      .leave = leave};
+constexpr Int8Kernels kInt8Kernels = {
+    .products = {product<2, Container::kBits2>, product<3, Container::kBits3>, product<4, Container::kBits4>,
+                 product<8, Container::kBits8>},
+    .max_tile = kTileRows,
+    .tiles_from = kFewestRows,
+    .rows_per_read = 48,
+    .enter = enter,
+    .leave = leave};
 
 }  // namespace
 

@@ -1,50 +1,34 @@
 // Products with float activations: routers, and plain weights.
 #include "kernels/cpu/linear_kernels.h"
+#include "kernels/cpu/packed_lines.h"
 #include "kernels/cpu/tiles.h"
 
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// dot[i] = fma(w, x of column c, dot[i]) for the columns of a line in ascending order. In a line each lane is
-// a little-endian int32 of its row's bytes.
-template <int shift, int bits_each, int n>
-WEIR_SIMD void add_column(F32x16* dot, I32x16 line, const float* x) {
-  const F32x16 w = to_f32(shift_right<shift>(line) & set1_i32((1 << bits_each) - 1));
-  repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = fma(w, set1(x[i]), dot[i]); });
+// dot[i] = fma(w, x of column c, dot[i]) for byte `j` of each lane, which is column c of its row.
+template <int j, int n>
+WEIR_SIMD void add_column(F32x16* dot, I32x16 columns, const float* x) {
+  const F32x16 w = to_f32(shift_right<8 * j>(columns) & set1_i32(255));
+  repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = fma(w, set1(x[j * n + i]), dot[i]); });
 }
 
-template <int n>
-struct NibbleLines {
-  static constexpr int64_t kCols = 8;
+// The same for the columns of some lines in ascending order.
+template <int bits, int n>
+WEIR_SIMD void add_lines(F32x16* dot, const uint8_t* lines, const float* x) {
+  Lines<bits>::visit(lines, [&](int c, U8x64 w) WEIR_INLINE_LAMBDA {
+    const I32x16 columns = lanes(w);
+    add_column<0, n>(dot, columns, x + 4 * c * n);
+    add_column<1, n>(dot, columns, x + 4 * c * n);
+    add_column<2, n>(dot, columns, x + 4 * c * n);
+    add_column<3, n>(dot, columns, x + 4 * c * n);
+  });
+}
 
-  WEIR_SIMD void add(F32x16* dot, const uint8_t* p, const float* x) {
-    const I32x16 line = lanes(load_u8x64(p));
-    add_column<0, 4, n>(dot, line, x);
-    add_column<8, 4, n>(dot, line, x + n);
-    add_column<16, 4, n>(dot, line, x + 2 * n);
-    add_column<24, 4, n>(dot, line, x + 3 * n);
-    add_column<4, 4, n>(dot, line, x + 4 * n);
-    add_column<12, 4, n>(dot, line, x + 5 * n);
-    add_column<20, 4, n>(dot, line, x + 6 * n);
-    add_column<28, 4, n>(dot, line, x + 7 * n);
-  }
-};
-
-template <int n>
-struct ByteLines {
-  static constexpr int64_t kCols = 4;
-
-  WEIR_SIMD void add(F32x16* dot, const uint8_t* p, const float* x) {
-    const I32x16 line = lanes(load_u8x64(p));
-    add_column<0, 8, n>(dot, line, x);
-    add_column<8, 8, n>(dot, line, x + n);
-    add_column<16, 8, n>(dot, line, x + 2 * n);
-    add_column<24, 8, n>(dot, line, x + 3 * n);
-  }
-};
-
-template <template <int> class Lines>
+template <int bits>
 struct Affine {
+  using L = Lines<bits>;
+
   template <int n>
   struct Kernel {
     static void run(float* out, const uint8_t* block, const Tile& tile) {
@@ -54,10 +38,10 @@ struct Affine {
       for (int64_t g = 0; g < tile.cols / tile.group; ++g) {
         F32x16 dot[n];
         repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = set1(0.0f); });
-        for (int64_t k = 0; k < tile.group; k += Lines<n>::kCols) {
-          Lines<n>::add(dot, block, x);
-          block += 64;
-          x += Lines<n>::kCols * n;
+        for (int64_t k = 0; k < tile.group; k += L::kCols) {
+          add_lines<bits, n>(dot, block, x);
+          block += L::kLines * kLineBytes;
+          x += L::kCols * n;
         }
         const GroupScales end = load_scales(block, tile.wide_scales);
         block += scales_bytes(tile.wide_scales);
@@ -97,9 +81,9 @@ struct Plain {
   };
 };
 
-template <template <int> class Lines>
+template <int bits>
 void affine(float* out, const uint8_t* block, const Tile& tile) {
-  run_tile<Affine<Lines>::template Kernel>(out, block, tile);
+  run_tile<Affine<bits>::template Kernel>(out, block, tile);
 }
 
 template <class Column>
@@ -109,7 +93,8 @@ void plain(float* out, const uint8_t* block, const Tile& tile) {
 
 }  // namespace
 
-extern constinit const FloatKernels kFloatKernels = {affine<NibbleLines>, affine<ByteLines>,
-                                                     plain<Bf16Column>, plain<F32Column>, kMaxTile};
+extern constinit const FloatKernels kFloatKernels = {
+    .products = {affine<2>, affine<3>, affine<4>, affine<8>, plain<Bf16Column>, plain<F32Column>},
+    .max_tile = kMaxTile};
 
 }  // namespace weir::cpu::WEIR_ISA

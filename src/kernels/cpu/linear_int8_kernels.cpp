@@ -1,39 +1,33 @@
 // Products of affine weights with activations rounded to int8.
 #include "kernels/cpu/linear_kernels.h"
+#include "kernels/cpu/packed_lines.h"
 #include "kernels/cpu/tiles.h"
 
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// Lines in one turn of the loop; divides those of the smallest group.
-constexpr int kUnrolled = 4;
+constexpr int64_t kSmallestGroup = 32;
 
-// dot[i] += line * activations, for the 8 columns of a line of nibbles; q is that of the line's first column.
-template <int n>
-struct NibbleLines {
-  static constexpr int64_t kCols = 8;
-
-  WEIR_SIMD void add(I32x16* dot, const uint8_t* line, const int8_t* q) {
-    const U8x64 both = load_u8x64(line);
-    const U8x64 low = low_nibbles(both);
-    const U8x64 high = high_nibbles(both);
-    repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = dot_u4(dot[i], low, broadcast4(q + 4 * i)); });
-    repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = dot_u4(dot[i], high, broadcast4(q + 4 * (n + i))); });
-  }
-};
-
-template <int n>
-struct ByteLines {
-  static constexpr int64_t kCols = 4;
-
-  WEIR_SIMD void add(I32x16* dot, const uint8_t* line, const int8_t* q) {
-    const U8x64 w = load_u8x64(line);
-    repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = dot_u8(dot[i], w, broadcast4(q + 4 * i)); });
-  }
-};
-
-template <template <int> class Lines>
+template <int bits>
 struct Int8 {
+  using L = Lines<bits>;
+  static constexpr int64_t kBytes = L::kLines * kLineBytes;
+
+  // In one turn of the loop; divides those of the smallest group.
+  static constexpr int kUnrolled = L::kCols <= 8 ? 4 : kSmallestGroup / L::kCols;
+
+  // dot[i] += lines * activations; q is that of the lines' first column.
+  template <int n>
+  WEIR_SIMD void add(I32x16* dot, const uint8_t* lines, const int8_t* q) {
+    repeat<L::kLines>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(lines + kLineBytes * l); });
+    L::visit(lines, [&](int c, U8x64 w) WEIR_INLINE_LAMBDA {
+      repeat<n>([&](int i) WEIR_INLINE_LAMBDA {
+        const I8x64 x = broadcast4(q + 4 * (n * c + i));
+        dot[i] = bits <= 4 ? dot_u4(dot[i], w, x) : dot_u8(dot[i], w, x);
+      });
+    });
+  }
+
   template <int n>
   struct Kernel {
     static void run(float* out, const uint8_t* block, const Tile& tile) {
@@ -43,13 +37,11 @@ struct Int8 {
       for (int64_t g = 0; g < tile.cols / tile.group; ++g) {
         I32x16 dot[n];
         repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = set1_i32(0); });
-        for (int64_t k = 0; k < tile.group; k += kUnrolled * Lines<n>::kCols) {
-          repeat<kUnrolled>([&](int l) WEIR_INLINE_LAMBDA {
-            prefetch_weights(block + 64 * l);
-            Lines<n>::add(dot, block + 64 * l, q + l * Lines<n>::kCols * n);
-          });
-          block += kUnrolled * 64;
-          q += kUnrolled * Lines<n>::kCols * n;
+        for (int64_t k = 0; k < tile.group; k += kUnrolled * L::kCols) {
+          repeat<kUnrolled>(
+              [&](int u) WEIR_INLINE_LAMBDA { add<n>(dot, block + kBytes * u, q + u * L::kCols * n); });
+          block += kUnrolled * kBytes;
+          q += kUnrolled * L::kCols * n;
         }
         const GroupScales end = load_scales(block, tile.wide_scales);
         block += scales_bytes(tile.wide_scales);
@@ -63,14 +55,14 @@ struct Int8 {
   };
 };
 
-template <template <int> class Lines>
+template <int bits>
 void product(float* out, const uint8_t* block, const Tile& tile) {
-  run_tile<Int8<Lines>::template Kernel>(out, block, tile);
+  run_tile<Int8<bits>::template Kernel>(out, block, tile);
 }
 
 }  // namespace
 
 extern constinit const Int8Kernels kInt8Kernels = {
-    .nibbles = product<NibbleLines>, .bytes = product<ByteLines>, .max_tile = kMaxTile};
+    .products = {product<2>, product<3>, product<4>, product<8>}, .max_tile = kMaxTile};
 
 }  // namespace weir::cpu::WEIR_ISA

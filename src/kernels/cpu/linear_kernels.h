@@ -2,18 +2,24 @@
 // all give the same bits.
 //
 // Packed weights. 16 consecutive rows of a matrix make a block, and lane = row in every vector. A block is a
-// run of lines that is read from front to back, once:
-//   kNibbles  for each group of G columns: G / 8 lines of 64 bytes, line l holding columns k = 8 l ... 8 l +
-//   7:
-//             byte [4 row + j] has q[row][k + j] in its low and q[row][k + 4 + j] in its high nibble; then 16
-//             scales and 16 biases. With G = 64 and bfloat16 scales 576 bytes, 4.5 bits a weight.
-//   kBytes    the same with G / 4 lines: byte [4 row + j] is q[row][k + j], k = 4 l.
-//   kBf16, kF32  for each column 16 values.
+// run of lines of 64 bytes that is read from front to back, once: for each group of G columns some lines,
+// then 16 scales and 16 biases. Byte [4 row + j] of a line holds, from its lowest bits on:
+//   kBits8  q[row][k + j], in G / 4 lines, k = 4 l in line l;
+//   kBits4  q[row][k + j] and q[row][k + 4 + j], in G / 8 lines, k = 8 l;
+//   kBits2  q[row][k + j], q[row][k + 4 + j], q[row][k + 8 + j] and q[row][k + 12 + j], in G / 16 lines, k =
+//           16 l;
+//   kBits3  two values of three bits, q[row][k + 8 l + j] and q[row][k + 8 l + 4 + j], in the three lines l
+//           for every 32 columns from k on. The two bits that are left over in each byte are those of the
+//           last 8 columns: the lower two of q[row][k + 24 + j] in line 0, of q[row][k + 28 + j] in line 1,
+//           and the upper one of either, in this order, in line 2.
+// With G = 64 and bfloat16 scales these are 1088, 576, 320 and 448 bytes a group: 8.5, 4.5, 2.5 and 3.5 bits
+// a weight. kBf16 and kF32 have for each column 16 values.
 //
-// Bounds. One row of activations (T = 1) costs 16 multiply-adds of 64 byte pairs for 576 bytes, so memory is
-// the bound: a step over B bytes takes B / bandwidth. With many rows a tile of N takes, for those 576 bytes,
-// 16 N of them, 24 operations to separate the nibbles and 4 N to scale the group: 16 N / (20 N + 24) of the
-// rate of the byte products, 73 % at N = 12.
+// Bounds. One row of activations (T = 1) costs 16 multiply-adds of 64 byte pairs for a group of 64 columns,
+// so memory is the bound: a step over B bytes takes B / bandwidth. With many rows a tile of N takes, for
+// those columns, 16 N of them, 24 operations to separate values of 4 bits (28 for 2 bits, 34 for 3) and 4 N
+// to scale the group: 16 N / (20 N + 24) of the rate of the byte products, 73 % at N = 12 (72 and 70 % for 2
+// and 3 bits).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +29,9 @@ namespace weir::cpu {
 inline constexpr int64_t kBlockRows = 16;
 inline constexpr int64_t kLargestTile = 16;  // rows of activations in a tile, of any instruction set
 
-enum class Container : uint8_t { kNibbles, kBytes, kBf16, kF32 };
+enum class Container : uint8_t { kBits2, kBits3, kBits4, kBits8, kBf16, kF32 };
+inline constexpr int kAffineContainers = 4;
+inline constexpr int kContainers = 6;
 
 // Columns of a row that lie together where products go to matrix tiles.
 inline constexpr int64_t kTileCols = 64;
@@ -54,8 +62,7 @@ using Product = void (*)(float* out, const uint8_t* block, const Tile& tile);
 
 // With int8 activations.
 struct Int8Kernels {
-  Product nibbles;
-  Product bytes;
+  Product products[kAffineContainers];  // by container
   int64_t max_tile;
   int64_t tiles_from = kNever;  // rows of a tile that goes to matrix tiles
   int64_t rows_per_read = 8;    // rows whose products with a block take as long as reading it from memory
@@ -68,10 +75,7 @@ struct Int8Kernels {
 
 // With float activations.
 struct FloatKernels {
-  Product nibbles;
-  Product bytes;
-  Product bf16;
-  Product f32;
+  Product products[kContainers];  // by container
   int64_t max_tile;
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -11,8 +12,10 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-int64_t line_cols(Container container) {
-  return container == Container::kNibbles ? 8 : 4;
+// Of an affine container.
+int64_t value_bits(Container container) {
+  constexpr int64_t kBits[kAffineContainers] = {2, 3, 4, 8};
+  return kBits[static_cast<int>(container)];
 }
 
 int64_t scale_bytes(const PackedMatrix& w) {
@@ -20,7 +23,13 @@ int64_t scale_bytes(const PackedMatrix& w) {
 }
 
 int64_t group_bytes(const PackedMatrix& w) {
-  return w.group / line_cols(w.container) * kLineBytes + 2 * kBlockRows * scale_bytes(w);
+  return w.group * kBlockRows * value_bits(w.container) / 8 + 2 * kBlockRows * scale_bytes(w);
+}
+
+uint32_t load_u32(const void* p) {
+  uint32_t value;
+  std::memcpy(&value, p, sizeof(value));
+  return value;
 }
 
 // Eight 4-bit values as a row of the checkpoint holds them, value i at bit 4 i, to the four bytes of a line:
@@ -33,30 +42,56 @@ uint32_t pair_nibbles(uint32_t values) {
   return spread(values & 0xffffu) | spread(values >> 16) << 4;
 }
 
-// The lines of one row from its unpacked values.
-void place_row(const PackedMatrix& w, uint8_t* block, int64_t lane, const uint8_t* q) {
-  const int64_t cols = line_cols(w.container);
+// Sixteen 2-bit values, value i at bit 2 i, to the four bytes of a line: value 4 f + j goes to place f of
+// byte j. A matrix of 4 x 4 is transposed, first in its quarters, then they are.
+uint32_t transpose_pairs(uint32_t values) {
+  const uint32_t inner = (values ^ values >> 6) & 0x00cc00ccu;
+  values ^= inner ^ inner << 6;
+  const uint32_t outer = (values ^ values >> 12) & 0x0000f0f0u;
+  return values ^ outer ^ outer << 12;
+}
+
+// The four bytes of each line of kBits3 from 32 values, one a byte.
+std::array<uint32_t, 3> join_threes(const uint8_t* q) {
+  uint32_t c[8];  // columns 4 i ... 4 i + 3
+  std::memcpy(c, q, sizeof(c));
+  constexpr uint32_t kLower = 0x03030303u, kUpper = 0x04040404u;
+  return {c[0] | c[1] << 3 | (c[6] & kLower) << 6, c[2] | c[3] << 3 | (c[7] & kLower) << 6,
+          c[4] | c[5] << 3 | (c[6] & kUpper) << 4 | (c[7] & kUpper) << 5};
+}
+
+// The lines of one row: bytes_of(p) are its bytes in those of `cols` columns, made from `step` bytes of
+// `row`.
+template <int64_t cols, int64_t step, class T, class BytesOf>
+void place_lines(const PackedMatrix& w, uint8_t* block, int64_t lane, const T* row, BytesOf bytes_of) {
   for (int64_t g = 0; g < w.cols / w.group; ++g) {
     uint8_t* line = block + g * group_bytes(w) + 4 * lane;
-    for (int64_t k = 0; k < w.group; k += cols, q += cols, line += kLineBytes) {
-      for (int j = 0; j < 4; ++j) {
-        line[j] = w.container == Container::kBytes ? q[j] : static_cast<uint8_t>(q[j] | q[4 + j] << 4);
+    for (int64_t k = 0; k < w.group; k += cols, row += step) {
+      for (const uint32_t bytes : bytes_of(row)) {
+        std::memcpy(line, &bytes, sizeof(bytes));
+        line += kLineBytes;
       }
     }
   }
 }
 
-// The same for rows of 4 bits, without unpacking them.
-void place_nibble_row(const PackedMatrix& w, uint8_t* block, int64_t lane, const std::byte* row) {
-  for (int64_t g = 0; g < w.cols / w.group; ++g) {
-    uint8_t* line = block + g * group_bytes(w) + 4 * lane;
-    for (int64_t k = 0; k < w.group; k += 8, row += 4, line += kLineBytes) {
-      uint32_t values;
-      std::memcpy(&values, row, sizeof(values));
-      values = pair_nibbles(values);
-      std::memcpy(line, &values, sizeof(values));
-    }
+// The same from the checkpoint's row, by way of `q` where its values must be unpacked.
+void place_row(const PackJob& job, uint8_t* block, int64_t lane, int64_t row, std::vector<uint8_t>& q) {
+  using One = std::array<uint32_t, 1>;
+  const PackedMatrix& w = job.packed;
+  const std::byte* packed = job.source.weight + static_cast<size_t>(row) * job.source.weight_row_bytes();
+  if (w.container == Container::kBits2) {
+    return place_lines<16, 4>(w, block, lane, packed,
+                              [](const auto* p) { return One{transpose_pairs(load_u32(p))}; });
   }
+  if (w.container == Container::kBits4) {
+    return place_lines<8, 4>(w, block, lane, packed,
+                             [](const auto* p) { return One{pair_nibbles(load_u32(p))}; });
+  }
+  q.resize(static_cast<size_t>(w.cols));
+  unpack_row(job.source, row, q.data());
+  if (w.container == Container::kBits3) return place_lines<32, 32>(w, block, lane, q.data(), join_threes);
+  place_lines<4, 4>(w, block, lane, q.data(), [](const auto* p) { return One{load_u32(p)}; });
 }
 
 // Scales (or biases) of one row, [groups] in `source`; `first` is where group 0 has those of lane 0.
@@ -95,14 +130,7 @@ void pack_block(const PackJob& job, int64_t block, std::vector<uint8_t>& q, std:
       place_plain_row(w, to, lane, values.data());
       continue;
     }
-    if (job.source.encoding.bits == 4) {
-      const size_t row_bytes = job.source.weight_row_bytes();
-      place_nibble_row(w, to, lane, job.source.weight + static_cast<size_t>(row) * row_bytes);
-    } else {
-      q.resize(static_cast<size_t>(w.cols));
-      unpack_row(job.source, row, q.data());
-      place_row(w, to, lane, q.data());
-    }
+    place_row(job, to, lane, row, q);
     uint8_t* scales = to + group_bytes(w) - 2 * kBlockRows * scale_bytes(w);
     const auto offset = static_cast<size_t>(row) * job.source.scale_row_bytes();
     const Dtype dtype = job.source.encoding.dtype;
@@ -111,27 +139,18 @@ void pack_block(const PackJob& job, int64_t block, std::vector<uint8_t>& q, std:
   }
 }
 
-Product affine_product(const PackedMatrix& w, const CpuKernels& kernels) {
-  if (w.container == Container::kNibbles) {
-    return w.int8_activations ? kernels.int8.nibbles : kernels.floats.nibbles;
-  }
-  return w.int8_activations ? kernels.int8.bytes : kernels.floats.bytes;
+Container affine_container(int bits) {
+  return bits == 2   ? Container::kBits2
+         : bits == 3 ? Container::kBits3
+         : bits == 4 ? Container::kBits4
+                     : Container::kBits8;
 }
 
 }  // namespace
 
 std::string PackedMatrix::kernel() const {
-  switch (container) {
-    case Container::kNibbles:
-      return int8_activations ? "q4_i8" : "q4_f32";
-    case Container::kBytes:
-      return int8_activations ? "q8_i8" : "q8_f32";
-    case Container::kBf16:
-      return "bf16_f32";
-    case Container::kF32:
-      return "f32_f32";
-  }
-  return "";
+  if (group == 0) return container == Container::kBf16 ? "bf16_f32" : "f32_f32";
+  return std::string{"q"} + std::to_string(value_bits(container)) + (int8_activations ? "_i8" : "_f32");
 }
 
 Status check_packable(const Matrix& matrix) {
@@ -152,18 +171,18 @@ PackedMatrix plan_packing(const Matrix& matrix, Use use, const CpuKernels& kerne
   w.rows = matrix.rows;
   w.cols = matrix.cols;
   if (e.affine()) {
-    w.container = e.bits <= 4 ? Container::kNibbles : Container::kBytes;
+    w.container = affine_container(e.bits);
     w.wide_scales = e.dtype != Dtype::kBf16;
     w.int8_activations = use == Use::kProjection;
     w.group = e.group;
     w.block_bytes = w.cols / w.group * group_bytes(w);
-    w.product = affine_product(w, kernels);
   } else {
     w.container = e.dtype == Dtype::kBf16 ? Container::kBf16 : Container::kF32;
     w.int8_activations = false;
     w.block_bytes = w.cols * kBlockRows * (w.container == Container::kBf16 ? 2 : 4);
-    w.product = w.container == Container::kBf16 ? kernels.floats.bf16 : kernels.floats.f32;
   }
+  const auto product = static_cast<size_t>(w.container);
+  w.product = w.int8_activations ? kernels.int8.products[product] : kernels.floats.products[product];
   w.stride = w.block_bytes;
   return w;
 }

@@ -1,7 +1,7 @@
-// Weights in the layout of linear_kernels.h. A matrix of 2, 3 or 4 bits goes into nibbles, one of 5, 6 or 8
-// bits into bytes, keeping its q, scales and biases exactly; a bfloat16 matrix stays bfloat16; float16 and
-// float32 become float32. Scales and biases stay bfloat16 or, where the checkpoint has another type, become
-// float32. Rows are padded to 16 with zeros, which are multiplied but never written out.
+// Weights in the layout of linear_kernels.h. A matrix of 2, 3, 4 or 8 bits keeps its size, one of 5 or 6 bits
+// becomes one of 8, all with their q, scales and biases exactly; a bfloat16 matrix stays bfloat16; float16
+// and float32 become float32. Scales and biases stay bfloat16 or, where the checkpoint has another type,
+// become float32. Rows are padded to 16 with zeros, which are multiplied but never written out.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace weir::cpu {
 
 // A matrix in its packed form: block b lies at data + b * stride.
 struct PackedMatrix {
-  Container container = Container::kNibbles;
+  Container container = Container::kBits4;
   bool wide_scales = false;      // float32
   bool int8_activations = true;  // else float
   int64_t group = 0;             // 0: plain

@@ -13,9 +13,10 @@
 //   + - * / on F32x16; fma(a, b, c) = a * b + c rounded once; sqrt; min(a, b) = a < b ? a : b; max alike with
 //   >, so that a NaN in `b` stays and one in `a` goes; select_less(a, b, x, y) = a < b ? x : y.
 //   + - & | on I32x16 (wrapping); max; shift_left<n>, shift_right<n> (zeros come in); to_f32 (rounds to
-//   even); bits(F32x16) and as_f32(I32x16) reinterpret. load_u8x64(p); low_nibbles, high_nibbles;
-//   lanes(U8x64) as 16 little-endian int32; broadcast4(p): the 4 signed bytes at p in every lane. dot_u4(acc,
-//   w, x): acc[lane] += sum over 4 of w * x, exact for w <= 15; dot_u8 exact for any w.
+//   even); bits(F32x16) and as_f32(I32x16) reinterpret. load_u8x64(p); bits_of<first, count, to>(U8x64): of
+//   each byte bits [first, first + count), moved down to bit `to`; |; lanes(U8x64) as 16 little-endian int32;
+//   broadcast4(p): the 4 signed bytes at p in every lane. dot_u4(acc, w, x): acc[lane] += sum over 4 of w *
+//   x, exact for w <= 15; dot_u8 exact for any w.
 // Pointers need no alignment. load_first gives zeros from lane n on, store_first leaves memory beyond n
 // alone.
 #pragma once

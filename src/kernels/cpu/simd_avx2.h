@@ -179,12 +179,18 @@ WEIR_SIMD U8x64 load_u8x64(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-WEIR_SIMD U8x64 low_nibbles(U8x64 a) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  return {_mm256_and_si256(a.lo, mask), _mm256_and_si256(a.hi, mask)};
+template <int first, int count, int to>
+WEIR_SIMD __m256i half_bits_of(__m256i a) {
+  const __m256i shifted = first == to ? a : _mm256_srli_epi16(a, first - to);
+  return _mm256_and_si256(shifted, _mm256_set1_epi8(((1 << count) - 1) << to));
 }
-WEIR_SIMD U8x64 high_nibbles(U8x64 a) {
-  return low_nibbles({_mm256_srli_epi16(a.lo, 4), _mm256_srli_epi16(a.hi, 4)});
+template <int first, int count, int to>
+WEIR_SIMD U8x64 bits_of(U8x64 a) {
+  static_assert(first >= to);
+  return {half_bits_of<first, count, to>(a.lo), half_bits_of<first, count, to>(a.hi)};
+}
+WEIR_SIMD U8x64 operator|(U8x64 a, U8x64 b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
 }
 WEIR_SIMD I32x16 lanes(U8x64 a) {
   return {a.lo, a.hi};
@@ -203,8 +209,8 @@ WEIR_SIMD I32x16 dot_u4(I32x16 acc, U8x64 w, I8x64 x) {
   return {_mm256_add_epi32(acc.lo, dot_quads(w.lo, x.all)), _mm256_add_epi32(acc.hi, dot_quads(w.hi, x.all))};
 }
 WEIR_SIMD I32x16 dot_u8(I32x16 acc, U8x64 w, I8x64 x) {
-  const I32x16 high = dot_u4(set1_i32(0), high_nibbles(w), x);
-  return dot_u4(acc + shift_left<4>(high), low_nibbles(w), x);
+  const I32x16 high = dot_u4(set1_i32(0), bits_of<4, 4, 0>(w), x);
+  return dot_u4(acc + shift_left<4>(high), bits_of<0, 4, 0>(w), x);
 }
 
 }  // namespace weir::cpu::WEIR_ISA

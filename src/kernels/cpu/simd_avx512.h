@@ -155,11 +155,14 @@ WEIR_SIMD int32_t reduce_max(I32x16 a) {
 WEIR_SIMD U8x64 load_u8x64(const uint8_t* p) {
   return {_mm512_loadu_si512(p)};
 }
-WEIR_SIMD U8x64 low_nibbles(U8x64 a) {
-  return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))};
+template <int first, int count, int to>
+WEIR_SIMD U8x64 bits_of(U8x64 a) {
+  static_assert(first >= to);
+  const __m512i shifted = first == to ? a.v : _mm512_srli_epi16(a.v, first - to);
+  return {_mm512_and_si512(shifted, _mm512_set1_epi8(((1 << count) - 1) << to))};
 }
-WEIR_SIMD U8x64 high_nibbles(U8x64 a) {
-  return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
+WEIR_SIMD U8x64 operator|(U8x64 a, U8x64 b) {
+  return {_mm512_or_si512(a.v, b.v)};
 }
 WEIR_SIMD I32x16 lanes(U8x64 a) {
   return {a.v};
@@ -186,8 +189,8 @@ WEIR_SIMD I32x16 dot_u4(I32x16 acc, U8x64 w, I8x64 x) {
   return {_mm512_add_epi32(acc.v, dot_quads(w, x))};
 }
 WEIR_SIMD I32x16 dot_u8(I32x16 acc, U8x64 w, I8x64 x) {
-  const __m512i high = _mm512_slli_epi32(dot_quads(high_nibbles(w), x), 4);
-  return dot_u4({_mm512_add_epi32(acc.v, high)}, low_nibbles(w), x);
+  const __m512i high = _mm512_slli_epi32(dot_quads(bits_of<4, 4, 0>(w), x), 4);
+  return dot_u4({_mm512_add_epi32(acc.v, high)}, bits_of<0, 4, 0>(w), x);
 }
 #endif
 

@@ -168,14 +168,17 @@ WEIR_SIMD U8x64 load_u8x64(const uint8_t* p) {
   __builtin_memcpy(&r, p, sizeof(r));
   return r;
 }
-WEIR_SIMD U8x64 low_nibbles(const U8x64& a) {
+template <int first, int count, int to>
+WEIR_SIMD U8x64 bits_of(const U8x64& a) {
+  static_assert(first >= to);
   U8x64 r;
-  for (int i = 0; i < 64; ++i) r.v[i] = a.v[i] & 15;
+  for (int i = 0; i < 64; ++i)
+    r.v[i] = static_cast<uint8_t>(a.v[i] >> (first - to) & ((1 << count) - 1) << to);
   return r;
 }
-WEIR_SIMD U8x64 high_nibbles(const U8x64& a) {
+WEIR_SIMD U8x64 operator|(const U8x64& a, const U8x64& b) {
   U8x64 r;
-  for (int i = 0; i < 64; ++i) r.v[i] = a.v[i] >> 4;
+  for (int i = 0; i < 64; ++i) r.v[i] = a.v[i] | b.v[i];
   return r;
 }
 WEIR_SIMD I32x16 lanes(const U8x64& a) {

@@ -6,30 +6,13 @@
 #include "kernels/cpu/memory.h"
 
 namespace weir::cpu {
-namespace {
-
-DecodeColumns decoder(Container container, const HeadKernels& kernels) {
-  switch (container) {
-    case Container::kNibbles:
-      return kernels.decode_nibbles;
-    case Container::kBytes:
-      return kernels.decode_bytes;
-    case Container::kBf16:
-      return kernels.decode_bf16;
-    case Container::kF32:
-      break;
-  }
-  return kernels.decode_f32;
-}
-
-}  // namespace
 
 PackedVocabulary::PackedVocabulary(Buffer memory, const PackedMatrix& head, float scale,
                                    const HeadKernels& kernels, std::string isa)
     : memory_(std::move(memory)),
       head_(head),
       scale_(scale),
-      decode_(decoder(head.container, kernels)),
+      decode_(kernels.decode[static_cast<int>(head.container)]),
       isa_(std::move(isa)) {}
 
 std::string PackedVocabulary::kernel() const {
