@@ -13,7 +13,7 @@ namespace {
 struct Known {
   std::string_view name;
   int64_t layers;
-  Result<Checkpoint> (*make)(std::string origin, int64_t layers);
+  Result<Checkpoint> (*make)(std::string origin, synthetic::Size size);
 };
 
 constexpr Known kKnown[] = {
@@ -23,10 +23,18 @@ constexpr Known kKnown[] = {
 Error unknown(std::string_view reference) {
   std::string known;
   for (const Known& k : kKnown) {
-    known +=
-        fmt::format("{}{}{}[,layers=1 to {}]", known.empty() ? "" : ", ", kSyntheticPrefix, k.name, k.layers);
+    known += fmt::format("{}{}{}[,layers=1 to {}][,experts=2, 3 or 4]", known.empty() ? "" : ", ",
+                         kSyntheticPrefix, k.name, k.layers);
   }
   return {Code::kInvalidArgument, fmt::format("unknown synthetic model '{}'", reference), "known: " + known};
+}
+
+// Whether `option` is "NAME=N" within [low, high], for the first time: `value` was 0.
+bool read_option(std::string_view option, std::string_view name, int64_t low, int64_t high, int64_t* value) {
+  if (!option.starts_with(name) || *value != 0) return false;
+  const char* end = option.data() + option.size();
+  const auto [stop, error] = std::from_chars(option.data() + name.size(), end, *value);
+  return error == std::errc() && stop == end && *value >= low && *value <= high;
 }
 
 }  // namespace
@@ -35,23 +43,24 @@ Result<Checkpoint> synthetic_checkpoint(std::string_view reference) {
   std::string_view rest = reference;
   if (!rest.starts_with(kSyntheticPrefix)) return unknown(reference);
   rest.remove_prefix(kSyntheticPrefix.size());
-  const size_t comma = rest.find(',');
+  size_t comma = rest.find(',');
   const Known* known = nullptr;
   for (const Known& k : kKnown) {
     if (k.name == rest.substr(0, comma)) known = &k;
   }
   if (known == nullptr) return unknown(reference);
-  int64_t layers = known->layers;
-  if (comma != std::string_view::npos) {
-    constexpr std::string_view kOption = "layers=";
-    const std::string_view option = rest.substr(comma + 1);
-    if (!option.starts_with(kOption)) return unknown(reference);
-    const char* end = option.data() + option.size();
-    const auto [stop, error] = std::from_chars(option.data() + kOption.size(), end, layers);
-    if (error != std::errc() || stop != end || layers < 1 || layers > known->layers)
+  synthetic::Size size{0, 0};
+  while (comma != std::string_view::npos) {
+    rest.remove_prefix(comma + 1);
+    comma = rest.find(',');
+    const std::string_view option = rest.substr(0, comma);
+    if (!read_option(option, "layers=", 1, known->layers, &size.layers) &&
+        !read_option(option, "experts=", 2, 4, &size.expert_bits))
       return unknown(reference);
   }
-  return known->make(std::string(reference), layers);
+  if (size.layers == 0) size.layers = known->layers;
+  if (size.expert_bits == 0) size.expert_bits = 4;
+  return known->make(std::string(reference), size);
 }
 
 }  // namespace weir

@@ -30,7 +30,7 @@ Builder::Builder(int64_t largest) : memory_(std::make_shared<Memory>()) {
   }
 }
 
-void Builder::matrix(const std::string& module, int64_t stack, int64_t rows, int64_t cols, int bits) {
+void Builder::matrix(const std::string& module, int64_t stack, int64_t rows, int64_t cols, int64_t bits) {
   std::vector<int64_t> shape{rows, cols * bits / 32};
   std::vector<int64_t> scale_shape{rows, cols / kGroup};
   if (stack > 0) {
@@ -43,7 +43,7 @@ void Builder::matrix(const std::string& module, int64_t stack, int64_t rows, int
   weight.data = std::as_bytes(std::span(memory_->pool)).subspan(next_offset(), bytes);
   tensors_.push_back(weight);
 
-  const double levels = (1 << bits) - 1;
+  const double levels = static_cast<double>((int64_t{1} << bits) - 1);
   const double deviation = std::sqrt((levels * (levels + 2)) / 12.0);  // of a uniform integer in [0, levels]
   const double scale = 1.0 / (deviation * std::sqrt(static_cast<double>(cols)));
   constant(module + ".scales", scale_shape, values / kGroup, static_cast<float>(scale));

@@ -23,9 +23,9 @@ class Builder {
   // `largest` is the most bytes of quantised values that any matrix has.
   explicit Builder(int64_t largest);
 
-  // [stack, rows, cols], or [rows, cols] for stack 0, in affine 4 or 8 bits: uniform q, and scale and bias
-  // such that w has mean 0 and variance 1 / cols.
-  void matrix(const std::string& module, int64_t stack, int64_t rows, int64_t cols, int bits);
+  // [stack, rows, cols], or [rows, cols] for stack 0, in affine 2, 3, 4 or 8 bits: uniform q, and scale and
+  // bias such that w has mean 0 and variance 1 / cols.
+  void matrix(const std::string& module, int64_t stack, int64_t rows, int64_t cols, int64_t bits);
 
   // `count` values spread evenly over [low, high]; all the same where the two are equal.
   void vector(const std::string& name, std::vector<int64_t> shape, int64_t count, float low, float high);

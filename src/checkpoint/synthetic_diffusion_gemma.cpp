@@ -41,18 +41,16 @@ std::string layer_name(int64_t layer) {
   return "layers." + std::to_string(layer) + ".";
 }
 
-// Modules of 8 bits among those of 4, as config.json lists them.
+// Modules of other bits among those of 4, as config.json lists them.
 class Modules {
  public:
   Modules(Builder& builder, nlohmann::json& quantization) : builder_(builder), quantization_(quantization) {}
 
-  void bits8(const std::string& module, int64_t rows, int64_t cols) {
-    builder_.matrix(module, 0, rows, cols, 8);
-    quantization_[module] = {{"group_size", kGroup}, {"bits", 8}};
+  void matrix(const std::string& module, int64_t stack, int64_t rows, int64_t cols, int64_t bits) {
+    builder_.matrix(module, stack, rows, cols, bits);
+    if (bits != 4) quantization_[module] = {{"group_size", kGroup}, {"bits", bits}};
   }
-  void bits4(const std::string& module, int64_t stack, int64_t rows, int64_t cols) {
-    builder_.matrix(module, stack, rows, cols, 4);
-  }
+  void bits8(const std::string& module, int64_t rows, int64_t cols) { matrix(module, 0, rows, cols, 8); }
   void gains(const std::string& name, int64_t count, float low = 0.9f, float high = 1.1f) {
     builder_.vector(name, {count}, count, low, high);
   }
@@ -75,16 +73,16 @@ void add_attention(Modules& m, const std::string& p, bool full) {
 }
 
 // The router's input is the normed stream times scale / sqrt(hidden): its logits get size 1.
-void add_experts(Modules& m, const std::string& p) {
+void add_experts(Modules& m, const std::string& p, int64_t bits) {
   m.bits8(p + "router.proj", kExperts, kHidden);
   const float root = std::sqrt(static_cast<float>(kHidden));
   m.gains(p + "router.scale", kHidden, 0.9f * root, 1.1f * root);
   m.gains(p + "router.per_expert_scale", kExperts);
-  m.bits4(p + "experts.gate_up_proj", kExperts, 2 * kIntermediate, kHidden);
-  m.bits4(p + "experts.down_proj", kExperts, kHidden, kIntermediate);
+  m.matrix(p + "experts.gate_up_proj", kExperts, 2 * kIntermediate, kHidden, bits);
+  m.matrix(p + "experts.down_proj", kExperts, kHidden, kIntermediate, bits);
 }
 
-void add_layer(Modules& m, int64_t layer) {
+void add_layer(Modules& m, int64_t layer, int64_t expert_bits) {
   const std::string p = "model.decoder." + layer_name(layer);
   for (const char* norm :
        {"input_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
@@ -96,7 +94,7 @@ void add_layer(Modules& m, int64_t layer) {
   m.bits8(p + "mlp.gate_proj", kDense, kHidden);
   m.bits8(p + "mlp.up_proj", kDense, kHidden);
   m.bits8(p + "mlp.down_proj", kHidden, kDense);
-  add_experts(m, p);
+  add_experts(m, p, expert_bits);
   const float scalar = 0.5f + 0.5f * Builder::uniform(layer);
   m.gains(p + "layer_scalar", 1, scalar, scalar);
   m.gains("model.encoder.language_model." + layer_name(layer) + "layer_scalar", 1, scalar, scalar);
@@ -133,7 +131,7 @@ nlohmann::json text_config(int64_t layers) {
 
 }  // namespace
 
-Result<Checkpoint> diffusion_gemma(std::string origin, int64_t layers) {
+Result<Checkpoint> diffusion_gemma(std::string origin, Size size) {
   Builder builder(std::max(kVocabulary * kHidden, kExperts * kIntermediate * kHidden));
   nlohmann::json quantization = {{"group_size", kGroup}, {"bits", 4}, {"mode", "affine"}};
   Modules m(builder, quantization);
@@ -141,15 +139,15 @@ Result<Checkpoint> diffusion_gemma(std::string origin, int64_t layers) {
   m.bits8(root + "embed_tokens", kVocabulary, kHidden);
   m.gains(root + "norm.weight", kHidden);
   m.gains(condition + "pre_norm.weight", kHidden, kConditioningGain, kConditioningGain);
-  m.bits4(condition + "gate_proj", 0, kDense, kHidden);
-  m.bits4(condition + "up_proj", 0, kDense, kHidden);
-  m.bits4(condition + "down_proj", 0, kHidden, kDense);
-  for (int64_t i = 0; i < layers; ++i) add_layer(m, i);
+  m.matrix(condition + "gate_proj", 0, kDense, kHidden, 4);
+  m.matrix(condition + "up_proj", 0, kDense, kHidden, 4);
+  m.matrix(condition + "down_proj", 0, kHidden, kDense, 4);
+  for (int64_t i = 0; i < size.layers; ++i) add_layer(m, i, size.expert_bits);
   const nlohmann::json config = {{"architectures", {"DiffusionGemmaForBlockDiffusion"}},
                                  {"model_type", "diffusion_gemma"},
                                  {"canvas_length", kCanvas},
                                  {"tie_word_embeddings", true},
-                                 {"text_config", text_config(layers)},
+                                 {"text_config", text_config(size.layers)},
                                  {"eos_token_id", {1, 106, 50}},
                                  {"quantization", quantization}};
   return builder.finish(std::move(origin), config);

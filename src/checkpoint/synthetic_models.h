@@ -12,8 +12,13 @@ namespace weir::synthetic {
 inline constexpr int64_t kQwenLayers = 40;
 inline constexpr int64_t kDiffusionGemmaLayers = 30;
 
-// 1 <= layers <= the model's; `origin` stands for the folder in messages.
-Result<Checkpoint> qwen(std::string origin, int64_t layers);
-Result<Checkpoint> diffusion_gemma(std::string origin, int64_t layers);
+struct Size {
+  int64_t layers = 0;       // 1 to the model's
+  int64_t expert_bits = 0;  // 2, 3 or 4: of routed experts
+};
+
+// `origin` stands for the folder in messages.
+Result<Checkpoint> qwen(std::string origin, Size size);
+Result<Checkpoint> diffusion_gemma(std::string origin, Size size);
 
 }  // namespace weir::synthetic

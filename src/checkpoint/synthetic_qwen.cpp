@@ -36,12 +36,12 @@ void add_delta_net(Builder& b, const std::string& p) {
   b.vector(p + "norm.weight", {kDeltaDim}, kDeltaDim, 0.9f, 1.1f);
 }
 
-void add_experts(Builder& b, const std::string& p) {
+void add_experts(Builder& b, const std::string& p, int64_t bits) {
   b.matrix(p + "gate", 0, kExperts, kHidden, 8);
   b.matrix(p + "shared_expert_gate", 0, 1, kHidden, 8);
-  b.matrix(p + "switch_mlp.gate_proj", kExperts, kIntermediate, kHidden, 4);
-  b.matrix(p + "switch_mlp.up_proj", kExperts, kIntermediate, kHidden, 4);
-  b.matrix(p + "switch_mlp.down_proj", kExperts, kHidden, kIntermediate, 4);
+  b.matrix(p + "switch_mlp.gate_proj", kExperts, kIntermediate, kHidden, bits);
+  b.matrix(p + "switch_mlp.up_proj", kExperts, kIntermediate, kHidden, bits);
+  b.matrix(p + "switch_mlp.down_proj", kExperts, kHidden, kIntermediate, bits);
   b.matrix(p + "shared_expert.gate_proj", 0, kIntermediate, kHidden, 4);
   b.matrix(p + "shared_expert.up_proj", 0, kIntermediate, kHidden, 4);
   b.matrix(p + "shared_expert.down_proj", 0, kHidden, kIntermediate, 4);
@@ -77,13 +77,13 @@ nlohmann::json config_of(int64_t layers) {
 
 }  // namespace
 
-Result<Checkpoint> qwen(std::string origin, int64_t layers) {
+Result<Checkpoint> qwen(std::string origin, Size size) {
   Builder b(kVocabulary * kHidden / 2);
   const std::string root = "language_model.model.";
   b.matrix(root + "embed_tokens", 0, kVocabulary, kHidden, 4);
   b.matrix("language_model.lm_head", 0, kVocabulary, kHidden, 4);
   b.vector(root + "norm.weight", {kHidden}, kHidden, 0.9f, 1.1f);
-  for (int64_t i = 0; i < layers; ++i) {
+  for (int64_t i = 0; i < size.layers; ++i) {
     const std::string p = root + "layers." + std::to_string(i) + ".";
     b.vector(p + "input_layernorm.weight", {kHidden}, kHidden, 0.9f, 1.1f);
     b.vector(p + "post_attention_layernorm.weight", {kHidden}, kHidden, 0.9f, 1.1f);
@@ -92,9 +92,9 @@ Result<Checkpoint> qwen(std::string origin, int64_t layers) {
     } else {
       add_delta_net(b, p + "linear_attn.");
     }
-    add_experts(b, p + "mlp.");
+    add_experts(b, p + "mlp.", size.expert_bits);
   }
-  return b.finish(std::move(origin), config_of(layers));
+  return b.finish(std::move(origin), config_of(size.layers));
 }
 
 }  // namespace weir::synthetic

@@ -43,7 +43,8 @@ Verb add_synthesize(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("synthesize", "Write a model folder of the full shapes with random weights");
   command->add_option("OUT", options->out, "Folder to make; it must be empty if it exists")->required();
-  command->add_option("-m,--model", options->model, "synthetic:NAME[,layers=N]")->capture_default_str();
+  command->add_option("-m,--model", options->model, "synthetic:NAME[,layers=N][,experts=2|3|4]")
+      ->capture_default_str();
   return {command, [options] {
             const Status status = synthesize(*options);
             return status.ok() ? kDone : report(status.error());

@@ -99,6 +99,27 @@ TEST(SyntheticDiffusionGemma, names_the_bits_of_each_module_in_its_config) {
   EXPECT_TRUE(checkpoint->notes().empty());  // nothing is stored otherwise than config.json says
 }
 
+TEST(SyntheticDiffusionGemma, has_experts_of_as_many_bits_as_wanted) {
+  for (const int bits : {2, 3}) {
+    auto checkpoint = synthetic_checkpoint(
+        "synthetic:diffusiongemma-26b-a4b,experts=" + std::to_string(bits) + ",layers=1");
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    const std::string layer = "model.decoder.layers.0.";
+    EXPECT_EQ(checkpoint->matrix(layer + "experts.gate_up_proj", 128 * 1408, 2816)->encoding.bits, bits);
+    EXPECT_EQ(checkpoint->matrix(layer + "experts.down_proj", 128 * 2816, 704)->encoding.bits, bits);
+    EXPECT_EQ(checkpoint->matrix(layer + "mlp.down_proj", 2816, 2112)->encoding.bits, 8);
+    EXPECT_TRUE(checkpoint->notes().empty());
+  }
+}
+
+TEST(SyntheticQwen, has_the_bytes_of_experts_of_two_bits) {
+  const auto four = synthetic_checkpoint("synthetic:qwen3.6-35b-a3b");
+  const auto two = synthetic_checkpoint("synthetic:qwen3.6-35b-a3b,experts=2");
+  ASSERT_TRUE(four.ok() && two.ok());
+  // 40 layers of 256 experts of three matrices of 512 x 2048, two bits less for each value.
+  EXPECT_EQ(four->total_bytes() - two->total_bytes(), uint64_t{40} * 256 * 3 * 512 * 2048 * 2 / 8);
+}
+
 TEST(SyntheticDiffusionGemma, has_the_bytes_of_the_converted_model) {
   const auto checkpoint = synthetic_checkpoint("synthetic:diffusiongemma-26b-a4b");
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
@@ -108,15 +129,17 @@ TEST(SyntheticDiffusionGemma, has_the_bytes_of_the_converted_model) {
   EXPECT_NEAR(static_cast<double>(checkpoint->total_bytes()) * 1e-9, gigabytes, 0.01);
 }
 
-TEST(SyntheticDiffusionGemma, refuses_other_counts_of_layers) {
+TEST(SyntheticDiffusionGemma, refuses_other_sizes) {
   for (const char* option : {"layers=0", "layers=-1", "layers=31", "layers=", "layers=2x",
-                             "layers=2,layers=3", "layers=99999999999999999999", "LAYERS=2", ""}) {
+                             "layers=2,layers=3", "layers=99999999999999999999", "LAYERS=2", "experts=1",
+                             "experts=5", "experts=2,experts=3", "layers=2,", ""}) {
     const std::string reference = std::string("synthetic:diffusiongemma-26b-a4b,") + option;
     const auto checkpoint = synthetic_checkpoint(reference);
     ASSERT_FALSE(checkpoint.ok()) << reference;
     EXPECT_EQ(checkpoint.error().code, Code::kInvalidArgument);
     EXPECT_NE(checkpoint.error().message.find(reference), std::string::npos);
-    EXPECT_NE(checkpoint.error().hint.find("diffusiongemma-26b-a4b[,layers=1 to 30]"), std::string::npos);
+    EXPECT_NE(checkpoint.error().hint.find("diffusiongemma-26b-a4b[,layers=1 to 30][,experts=2, 3 or 4]"),
+              std::string::npos);
   }
 }
 
