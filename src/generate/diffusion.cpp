@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -14,6 +15,12 @@ namespace {
 // Canvases of one answer have numbers below this; answers drawn with one seed follow each other in blocks of
 // it.
 constexpr uint32_t kCanvasesPerSequence = 4096;
+
+// A NaN among a row's logits reaches its entropy.
+bool all_finite(std::span<const Belief> beliefs) {
+  return std::all_of(beliefs.begin(), beliefs.end(),
+                     [](const Belief& b) { return std::isfinite(b.entropy); });
+}
 
 Error invalid(std::string message, std::string hint = "") {
   return Error{Code::kInvalidArgument, std::move(message), std::move(hint)};
@@ -160,9 +167,14 @@ void DiffusionGeneration::add_canvas(PassRows& pass) {
 
 void DiffusionGeneration::absorb(std::span<const Belief> beliefs, double seconds, int64_t rows) {
   account(seconds, rows);
-  if (!draft_.empty()) return take_check(beliefs.subspan(first_inquiry_, inquiries_));
+  const auto own = beliefs.subspan(first_inquiry_, inquiries_);
+  if (!all_finite(own)) {
+    return fail({Code::kInternal, "the model produced a logit that is NaN or infinite",
+                 "the checkpoint or the kernel in use may be faulty; compare with the reference kernels"});
+  }
+  if (!draft_.empty()) return take_check(own);
   if (canvas_rows_ == 0) return;
-  canvas_->absorb(beliefs.subspan(first_inquiry_, inquiries_));
+  canvas_->absorb(own);
   show(seconds);
   if (!canvas_->done()) return;
   if (denoising_.causal_check) {
@@ -333,6 +345,9 @@ Status DiffusionGeneration::run_pass(diffusion_gemma::Model& model,
   }
   const double seconds = seconds_since(begin);
   for (DiffusionGeneration* g : taken) g->absorb(*beliefs, seconds, pass.rows());
+  for (const DiffusionGeneration* g : taken) {
+    if (g->error_) return *g->error_;
+  }
   return Ok{};
 }
 

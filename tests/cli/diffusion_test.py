@@ -2,10 +2,12 @@
 import json
 import os
 import pty
+import shutil
+import struct
 import subprocess
 
 import support
-from support import PROBLEMS, TIMEOUT, WeirTest
+from support import PROBLEMS, ROOT, TIMEOUT, WeirTest
 
 GEMMA = ["-m", "pocket-gemma"]
 QUESTION = "Mia has 12 apples. Mia finds 5 more apples. How many apples does Mia have now?"
@@ -40,6 +42,16 @@ class Diffusion(WeirTest):
                              (["--t-min", "0"], "t_min"), (["--soft-top-k", "1000"], "self-conditioning"),
                              (["--accept-probability", "0.9", "--entropy-bound", "1"], "exclude")]:
             self.fails(2, "run", *GEMMA, *flags, QUESTION, says=[words])
+
+    def test_weights_that_give_no_numbers_give_an_error_and_no_answer(self):
+        broken = self.folder / "broken"
+        shutil.copytree(ROOT / "models" / "pocket-gemma", broken)
+        data = bytearray((broken / "model.safetensors").read_bytes())
+        (length,) = struct.unpack_from("<Q", data)
+        begin, end = json.loads(data[8:8 + length])["model.decoder.norm.weight"]["data_offsets"]
+        data[8 + length + begin:8 + length + end] = b"\x7f\x7f" * ((end - begin) // 2)  # the largest bfloat16
+        (broken / "model.safetensors").write_bytes(data)
+        self.fails(1, "run", "-m", broken, "--max-tokens", "4", QUESTION, says=["NaN or infinite", "faulty"])
 
     def test_the_trace_has_a_line_for_each_step(self):
         trace = self.folder / "trace.jsonl"
