@@ -12,7 +12,7 @@ out=${2:-build/device}
 mkdir -p "$out" || exit 1
 
 cmake --preset cuda >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; exit 1; }
-cmake --build build/cuda --target weir_device_check weir_device_bench >"$out/build.log" 2>&1 ||
+cmake --build build/cuda --target weir weir_device_check weir_device_bench >"$out/build.log" 2>&1 ||
   { tail -20 "$out/build.log"; exit 1; }
 bin=build/cuda/bench
 
@@ -21,6 +21,9 @@ if [ "$what" = check ] || [ "$what" = all ]; then
   # Every step against the reference at true and small shapes, then the models' goldens and invariants.
   "$bin/weir_device_check" >"$out/check.txt" 2>&1 || failed=1
   grep -E '^BAD|equal to the golden|checks,' "$out/check.txt"
+  # The whole program, its answers beside the CPU's.
+  python3 tests/server/device_test.py build/cuda/src/cli/weir cuda 20 >"$out/device_test.txt" 2>&1 || failed=1
+  echo "weir serve: $(tail -1 "$out/device_test.txt")"
 fi
 if [ "$what" = sanitize ] || [ "$what" = all ]; then
   # A terabyte that cannot be allocated is one of the checks, so failed calls are no errors here. Racecheck has
