@@ -97,7 +97,8 @@ Verb add_bench(CLI::App& app) {
                    "roofline: speed of 4-bit products by rows, without a model; default: a model")
       ->check(CLI::IsMember({"roofline"}))
       ->type_name("");
-  add_counts(*command, "--prompt", options->prompts, 1, "Tokens of prompts; default: 512");
+  const CLI::Option* prompts =
+      add_counts(*command, "--prompt", options->prompts, 1, "Tokens of prompts; default: 512");
   const CLI::Option* depths = add_counts(*command, "--depth", options->depths, 0,
                                          "Tokens behind which to decode; default: behind each prompt");
   const CLI::Option* generate = add_count(*command, "--generate", options->generate, 1, "Tokens to decode");
@@ -112,7 +113,8 @@ Verb add_bench(CLI::App& app) {
   command->add_option("--svg", options->svg, "Also draw the speeds by depth, or by rows")->type_name("FILE");
   options->model.add(*command);
   options->backend.add(*command);
-  return {command, [options, depths, generate, rows] {
+  return {command, [options, prompts, depths, generate, rows] {
+            options->prompts_given = prompts->count() > 0;
             options->depths_given = depths->count() > 0;
             options->generate_given = generate->count() > 0;
             options->rows_given = rows->count() > 0;

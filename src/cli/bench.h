@@ -24,7 +24,7 @@ struct BenchOptions {
   std::vector<int64_t> depths;                      // ascending; none: behind the prompts
   std::vector<int64_t> rows{16, 32, 64, 128, 256};  // of denoising passes
   int64_t generate = 32;
-  bool depths_given = false, generate_given = false, rows_given = false;
+  bool prompts_given = false, depths_given = false, generate_given = false, rows_given = false;
   int64_t repeats = 5;
 };
 

@@ -123,9 +123,9 @@ Status check_options(const BenchOptions& options) {
   if (options.backend.device != "cpu") {
     return Error{Code::kUnsupported, "weir bench roofline measures the CPU only", "leave out --device"};
   }
-  if (options.depths_given || options.generate_given) {
+  if (options.prompts_given || options.depths_given || options.generate_given) {
     return Error{Code::kInvalidArgument, "weir bench roofline runs no model",
-                 "leave out --depth and --generate"};
+                 "leave out --prompt, --depth and --generate"};
   }
   if (options.rows.back() <= kRowsOfCall) return {};
   return Error{Code::kInvalidArgument,

@@ -42,14 +42,14 @@ struct Input {
   bool is_command = false;
 };
 
-// Reads on until a line ends the block. What follows the closing marks is dropped with them.
+// Reads on until a line ends the block. What else that line holds belongs to the message too.
 std::string rest_of_block(LineReader& reader, std::string text) {
   while (text.find(kBlock) == std::string::npos) {
     const auto line = reader.read(kContinuation);
     if (!line) return text;
     text += (text.empty() ? "" : "\n") + *line;
   }
-  return text.substr(0, text.find(kBlock));
+  return text.erase(text.find(kBlock), kBlock.size());
 }
 
 // One message or command: a line, lines joined by trailing backslashes, or a block.

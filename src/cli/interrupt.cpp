@@ -15,17 +15,7 @@ void request_interrupt(int) {
 
 InterruptScope::InterruptScope() {
   interrupt_requested.store(false);
-  struct sigaction action {};
-  action.sa_handler = request_interrupt;
-  // The default action is back after the first signal, so that a second one ends the process.
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  ::sigaction(SIGINT, &action, &previous_int_);
-  ::sigaction(SIGTERM, &action, &previous_term_);
-}
-
-InterruptScope::~InterruptScope() {
-  ::sigaction(SIGINT, &previous_int_, nullptr);
-  ::sigaction(SIGTERM, &previous_term_, nullptr);
+  signals_.emplace(request_interrupt);
 }
 
 const std::atomic<bool>& InterruptScope::interrupted() const {

@@ -183,7 +183,7 @@ void add_network_flags(CLI::App& command, Options& options) {
   add_count(command, "--max-body", options.body_bytes, 1, "Longest request in bytes; default: 16Mi")
       ->group(kGroup);
   add_count(command, "--drain-seconds", options.drain_seconds, 0,
-            "Time for answers to end after SIGTERM or Ctrl-C; default: 30")
+            "Time for answers to end after SIGTERM, SIGHUP or Ctrl-C; default: 30")
       ->group(kGroup);
   command
       .add_flag("--log,!--no-log", options.server.log, "A line on stderr for each request (default), or not")

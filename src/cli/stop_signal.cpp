@@ -20,16 +20,7 @@ void request_stop(int) {
 
 StopSignal::StopSignal() {
   ::sem_init(&stop_requested, 0, 0);
-  struct sigaction action {};
-  action.sa_handler = request_stop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  ::sigaction(SIGINT, &action, &previous_int_);
-  ::sigaction(SIGTERM, &action, &previous_term_);
-}
-
-StopSignal::~StopSignal() {
-  ::sigaction(SIGINT, &previous_int_, nullptr);
-  ::sigaction(SIGTERM, &previous_term_, nullptr);
+  signals_.emplace(request_stop);
 }
 
 void StopSignal::wait() {

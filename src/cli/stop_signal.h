@@ -1,24 +1,21 @@
-// Waits for the signal that ends a server: SIGINT or SIGTERM.
+// Waits for the signal that ends a server.
 #pragma once
 
-#include <csignal>
+#include <optional>
+
+#include "cli/ending_signals.h"
 
 namespace weir::cli {
 
-// While one lives, the first of these signals is waited for instead of ending the process; a second one ends
-// it.
+// While one lives, the first of the signals is waited for instead of ending the process.
 class StopSignal {
  public:
   StopSignal();
-  ~StopSignal();
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
 
   void wait();
 
  private:
-  struct sigaction previous_int_ {};
-  struct sigaction previous_term_ {};
+  std::optional<EndingSignals> signals_;
 };
 
 }  // namespace weir::cli

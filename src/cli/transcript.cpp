@@ -58,7 +58,7 @@ Error not_a_transcript(const std::string& path, const std::string& what) {
 }
 
 Error cannot_write(const std::string& path, const std::string& why) {
-  return {Code::kNotFound, "cannot write " + path + ": " + why, "name another file"};
+  return {Code::kInternal, "cannot write " + path + ": " + why, "name another file"};
 }
 
 bool write_and_close(int descriptor, const std::string& text) {

@@ -33,12 +33,12 @@ class Pipe(WeirTest):
 
     def test_a_backslash_and_a_block_make_one_message_of_many_lines(self):
         saved = self.folder / "talk.json"
-        lines = "What is\\\n4 times 4?\n\"\"\"\n/not a command\nWhat is 4 times 4?\n\"\"\"\n"
+        lines = "What is\\\n4 times 4?\n\"\"\"\n/not a command\nWhat is 4\n\"\"\" times 4?\n"
         self.weir("chat", *GREEDY, stdin=f"{lines}/save {saved}\n")
         messages = json.loads(saved.read_text())["messages"]
         self.assertEqual([m["role"] for m in messages], ["user", "assistant", "user", "assistant"])
         self.assertEqual(messages[0]["content"], "What is\n4 times 4?")
-        self.assertEqual(messages[2]["content"], "/not a command\nWhat is 4 times 4?\n")
+        self.assertEqual(messages[2]["content"], "/not a command\nWhat is 4\n times 4?")
 
     def test_a_saved_conversation_is_taken_up_again(self):
         saved, again = self.folder / "talk.json", self.folder / "again.json"
@@ -83,7 +83,7 @@ class Pipe(WeirTest):
         self.assertTrue(link.is_symlink())
         self.assertEqual(saved.stat().st_mode & 0o777, 0o640)
         self.assertEqual(neighbour.read_text(), "mine")
-        done = self.weir("chat", stdin=f"/save {pipe}\n", code=3)
+        done = self.weir("chat", stdin=f"/save {pipe}\n", code=1)
         self.assertIn("not a regular file", done.stderr)
         self.assertTrue(pipe.is_fifo())
         self.weir("chat", stdin=f"/save {self.folder / 'new'}\n")

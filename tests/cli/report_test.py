@@ -151,7 +151,8 @@ class Bench(WeirTest):
                 seconds = point["microseconds_per_expert"]["median"] * 1e-6
                 self.assertAlmostEqual(point["gigabytes_per_second"], curve["expert_bytes"] / seconds * 1e-9)
                 self.assertAlmostEqual(point["gigaflops_per_second"], 2 * point["rows"] * weights / seconds * 1e-9)
-        self.fails(2, "bench", "roofline", "--depth", "3", says=["--depth"])
+        for flag in ("--prompt", "--depth", "--generate"):
+            self.fails(2, "bench", "roofline", flag, "3", says=[flag])
         self.fails(2, "bench", "rooftop", says=["rooftop"])
 
     def check_rates(self, part, seconds, report):
@@ -271,17 +272,18 @@ class Eval(WeirTest):
         os.mkfifo(self.folder / "pipe")
         self.fails(3, "eval", PROBLEMS, "--limit", "1", *GREEDY, "--out", self.folder / "pipe", says=["regular file"])
 
-    def test_ctrl_c_keeps_what_is_done(self):
-        log = self.folder / "results.jsonl"
-        process = self.start("eval", PROBLEMS, *GREEDY, "--out", log, "--json")
-        deadline = time.monotonic() + TIMEOUT
-        while not log.exists() or log.read_text().count("\n") < 3:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=TIMEOUT)
-        self.assertEqual(process.returncode, 130, errors)
-        self.assertEqual(json.loads(out)["total"], log.read_text().count("\n") - 1)
+    def test_ctrl_c_and_a_terminal_that_closes_keep_what_is_done(self):
+        for ending in (signal.SIGINT, signal.SIGHUP):
+            log = self.folder / f"{ending.name}.jsonl"
+            process = self.start("eval", PROBLEMS, *GREEDY, "--out", log, "--json")
+            deadline = time.monotonic() + TIMEOUT
+            while not log.exists() or log.read_text().count("\n") < 3:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            process.send_signal(ending)
+            out, errors = process.communicate(timeout=TIMEOUT)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertEqual(json.loads(out)["total"], log.read_text().count("\n") - 1)
 
     def test_a_problem_that_does_not_fit_the_context_counts_as_wrong_and_the_others_go_on(self):
         file, log = self.folder / "problems.jsonl", self.folder / "results.jsonl"
