@@ -51,10 +51,19 @@ uint32_t transpose_pairs(uint32_t values) {
   return values ^ outer ^ outer << 12;
 }
 
-// The four bytes of each line of kBits3 from 32 values, one a byte.
-std::array<uint32_t, 3> join_threes(const uint8_t* q) {
+// Thirty-two 3-bit values, value i at bit 3 i, to the four bytes of each line of kBits3.
+std::array<uint32_t, 3> join_threes(const std::byte* values) {
+  const auto spread = [](uint32_t x) {  // four values to four bytes
+    x = (x | x << 10) & 0x003f003fu;
+    return (x | x << 5) & 0x07070707u;
+  };
   uint32_t c[8];  // columns 4 i ... 4 i + 3
-  std::memcpy(c, q, sizeof(c));
+  for (int i = 0; i < 4; ++i, values += 3) {
+    uint32_t eight = 0;
+    std::memcpy(&eight, values, 3);
+    c[2 * i] = spread(eight & 0xfffu);
+    c[2 * i + 1] = spread(eight >> 12);
+  }
   constexpr uint32_t kLower = 0x03030303u, kUpper = 0x04040404u;
   return {c[0] | c[1] << 3 | (c[6] & kLower) << 6, c[2] | c[3] << 3 | (c[7] & kLower) << 6,
           c[4] | c[5] << 3 | (c[6] & kUpper) << 4 | (c[7] & kUpper) << 5};
@@ -75,23 +84,25 @@ void place_lines(const PackedMatrix& w, uint8_t* block, int64_t lane, const T* r
   }
 }
 
-// The same from the checkpoint's row, by way of `q` where its values must be unpacked.
+// The same from the checkpoint's row, by way of `q` for values of 5 and 6 bits, which grow to 8.
 void place_row(const PackJob& job, uint8_t* block, int64_t lane, int64_t row, std::vector<uint8_t>& q) {
   using One = std::array<uint32_t, 1>;
   const PackedMatrix& w = job.packed;
   const std::byte* packed = job.source.weight + static_cast<size_t>(row) * job.source.weight_row_bytes();
-  if (w.container == Container::kBits2) {
-    return place_lines<16, 4>(w, block, lane, packed,
-                              [](const auto* p) { return One{transpose_pairs(load_u32(p))}; });
+  switch (w.container) {
+    case Container::kBits2:
+      return place_lines<16, 4>(w, block, lane, packed,
+                                [](const auto* p) { return One{transpose_pairs(load_u32(p))}; });
+    case Container::kBits3:
+      return place_lines<32, 12>(w, block, lane, packed, join_threes);
+    case Container::kBits4:
+      return place_lines<8, 4>(w, block, lane, packed,
+                               [](const auto* p) { return One{pair_nibbles(load_u32(p))}; });
+    default:
+      q.resize(static_cast<size_t>(w.cols));
+      unpack_row(job.source, row, q.data());
+      place_lines<4, 4>(w, block, lane, q.data(), [](const auto* p) { return One{load_u32(p)}; });
   }
-  if (w.container == Container::kBits4) {
-    return place_lines<8, 4>(w, block, lane, packed,
-                             [](const auto* p) { return One{pair_nibbles(load_u32(p))}; });
-  }
-  q.resize(static_cast<size_t>(w.cols));
-  unpack_row(job.source, row, q.data());
-  if (w.container == Container::kBits3) return place_lines<32, 32>(w, block, lane, q.data(), join_threes);
-  place_lines<4, 4>(w, block, lane, q.data(), [](const auto* p) { return One{load_u32(p)}; });
 }
 
 // Scales (or biases) of one row, [groups] in `source`; `first` is where group 0 has those of lane 0.
