@@ -53,9 +53,17 @@ __global__ void __launch_bounds__(256) experts_up_few_kernel(const Params p) {
   wait_for_previous();
   let_next_start();
   const int expert = shared_expert ? p.shared_expert : p.chosen[row * p.slots + slot];
-  if (!shared_expert) fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
+  // Staged rows are asked for before the weights, which wait for the routing.
+  if constexpr (has_planes(kKind)) {
+    if (p.staged != nullptr) x.take_over(p.staged, row);
+  }
+  if (shared_expert) {
+    copy_async_commit();
+  } else {
+    fetch_part<kKind>(expert_of(p.w, kKind, expert), part, blockIdx.x);
+  }
   if (p.staged != nullptr) {
-    if constexpr (has_planes(kKind)) x.take_over(p.staged, row);
+    copy_async_wait<1>();
   } else {
     stage_row(x, 0, p.in + static_cast<size_t>(row) * p.w.cols, threadIdx.x, blockDim.x);
   }
@@ -92,9 +100,9 @@ __global__ void __launch_bounds__(512) experts_down_few_kernel(const Params p) {
   const int neuron = kTileRows * blockIdx.x + threadIdx.x;
   const bool finishes = threadIdx.x < kTileRows && neuron < p.w.rows;
   float* result = p.x + static_cast<size_t>(row) * p.w.rows + neuron;
-  const float before = finishes ? *result : 0.0f;
-  if (threadIdx.x % 32 == 0) weights[slot] = p.weights[assignment];
+  const float before = finishes ? *result : 0.0f, weight = p.weights[assignment];
   stage_row(x, 0, p.in + static_cast<size_t>(assignment) * p.w.cols, threadIdx.x % 32, 32);
+  if (threadIdx.x % 32 == 0) weights[slot] = weight;  // behind the staging, whose loads would wait for it
   __syncwarp();
   float acc[2][2] = {};
   dot_part<kKind>(acc, part, x);

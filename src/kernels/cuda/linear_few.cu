@@ -66,6 +66,7 @@ __device__ __forceinline__ float stage_input(const StagedRows<kKind>& x, const P
     if constexpr (has_planes(kKind)) {
       if (p.staged != nullptr) {
         x.take_over(p.staged, 0);
+        copy_async_wait<0>();
         return before;
       }
     }

@@ -68,27 +68,17 @@ struct StagedRows {
       to.sums[i] = {s.scale * factor, 0, s.first * factor, s.second * factor};
     }
   }
-  // All rows, from row `first` there on, by the whole block.
+  // Asks for all rows, from row `first` there on, by the whole block.
   __device__ __forceinline__ void take_over(const char* rows, int first) const {
-    constexpr int kAtOnce = 4;
-    const int planes = 2 * stride / 16, pieces = planes + groups;
+    const int planes = 2 * stride, bytes = static_cast<int>(bytes_handed_on());
     for (int t = 0; t < count; ++t) {
-      const uint4* from = reinterpret_cast<const uint4*>(rows + (first + t) * bytes_handed_on());
-      for (int at = threadIdx.x; at < pieces; at += kAtOnce * blockDim.x) {
-        uint4 piece[kAtOnce];
-#pragma unroll
-        for (int k = 0; k < kAtOnce; ++k) {
-          const int i = at + k * blockDim.x;
-          if (i < pieces) piece[k] = from[i];
-        }
-#pragma unroll
-        for (int k = 0; k < kAtOnce; ++k) {
-          const int i = at + k * blockDim.x;
-          if (i < planes) reinterpret_cast<uint4*>(row(t))[i] = piece[k];
-          if (i >= planes && i < pieces) reinterpret_cast<uint4*>(sums + t * groups)[i - planes] = piece[k];
-        }
+      const char* from = rows + (first + t) * bytes_handed_on();
+      const uint32_t to_planes = shared_address(row(t)), to_sums = shared_address(sums + t * groups);
+      for (int at = 16 * threadIdx.x; at < bytes; at += 16 * blockDim.x) {
+        copy_async(at < planes ? to_planes + at : to_sums + at - planes, from + at);
       }
     }
+    copy_async_commit();
   }
   // By threads numbered by `thread`.
   __device__ __forceinline__ void clear_zeros(int thread) const {
