@@ -9,31 +9,9 @@
 #include "chat/answer_grammar.h"
 #include "chat/prompt_tokens.h"
 #include "cli/terminal.h"
-#include "grammar/token_matcher.h"
 
 namespace weir::cli {
 namespace {
-
-Result<grammar::Grammar> grammar_of(const Engine& engine, const TurnOptions& options) {
-  AnswerForm form;
-  form.schema = options.schema;
-  form.schema_name = "--json-schema";
-  std::vector<std::string> notes;  // they are about tools
-  return answer_grammar(engine.layout, form, options.think, notes);
-}
-
-Status add_form(const Engine& engine, const TurnOptions& options, GenerationRequest& request) {
-  if (options.schema) {
-    WEIR_TRY(grammar::Grammar grammar, grammar_of(engine, options));
-    const auto vocabulary = std::make_shared<const grammar::TokenTrie>(engine.tokenizer);
-    WEIR_TRY(request.grammar, grammar::TokenGrammar::make(std::move(grammar), vocabulary));
-  }
-  if (options.think && options.think_budget) {
-    WEIR_TRY(ThinkingEnd end, thinking_end(engine.layout, engine.tokenizer));
-    request.thinking = ThinkingLimit{*options.think_budget, std::move(end.text), std::move(end.tokens)};
-  }
-  return Ok{};
-}
 
 Result<GenerationRequest> request_of(const Engine& engine, const TurnOptions& options,
                                      std::vector<int32_t> prompt) {
@@ -46,7 +24,11 @@ Result<GenerationRequest> request_of(const Engine& engine, const TurnOptions& op
   request.sequence = options.sequence;
   request.draft = options.draft;
   request.denoising = options.denoising;
-  WEIR_RETURN_IF_ERROR(add_form(engine, options, request));
+  request.grammar = options.grammar;
+  if (options.think && options.think_budget) {
+    WEIR_TRY(ThinkingEnd end, thinking_end(engine.layout, *engine.tokenizer));
+    request.thinking = ThinkingLimit{*options.think_budget, std::move(end.text), std::move(end.tokens)};
+  }
   return request;
 }
 
@@ -79,8 +61,15 @@ Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn) {
                "it makes many tokens in a pass already"};
 }
 
-Status check_form(const Engine& engine, const TurnOptions& turn) {
-  WEIR_RETURN_IF_ERROR(grammar_of(engine, turn));
+Status compile_form(const Engine& engine, TurnOptions& turn) {
+  if (!turn.schema) return Ok{};
+  AnswerForm form;
+  form.schema = turn.schema;
+  form.schema_name = "--json-schema";
+  std::vector<std::string> notes;  // they are about tools
+  WEIR_TRY(grammar::Grammar grammar, answer_grammar(engine.layout, form, turn.think, notes));
+  const auto vocabulary = std::make_shared<const grammar::TokenTrie>(*engine.tokenizer);
+  WEIR_TRY(turn.grammar, grammar::TokenGrammar::make(std::move(grammar), vocabulary));
   return Ok{};
 }
 
@@ -129,7 +118,7 @@ Result<std::unique_ptr<Turn>> Turn::start(Engine& engine, const Conversation& co
                                           HeldSequence&& held) {
   WEIR_TRY(const Prompt rendered,
            render_prompt(engine.layout, conversation, {.enable_thinking = options.think}));
-  WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(rendered, engine.tokenizer));
+  WEIR_TRY(std::vector<int32_t> prompt, prompt_tokens(rendered, *engine.tokenizer));
   WEIR_TRY(GenerationRequest request, request_of(engine, options, std::move(prompt)));
   std::unique_ptr<Turn> turn(new Turn(
       std::move(writers), make_output_parser(engine.layout, options.think, {}, options.schema.has_value())));
@@ -137,7 +126,7 @@ Result<std::unique_ptr<Turn>> Turn::start(Engine& engine, const Conversation& co
   callbacks.cancel = turn->writers_.interrupted;
   callbacks.canvas = turn->writers_.canvas;
   callbacks.piece = [t = turn.get()](const Piece& piece) { t->take(t->parser_->feed(piece.text)); };
-  WEIR_TRY(turn->generation_, engine.generator->start(engine.tokenizer, std::move(request),
+  WEIR_TRY(turn->generation_, engine.generator->start(*engine.tokenizer, std::move(request),
                                                       std::move(callbacks), std::move(held)));
   return turn;
 }

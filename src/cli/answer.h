@@ -20,6 +20,7 @@
 #include "generate/draft.h"
 #include "generate/generation.h"
 #include "generate/sampling.h"
+#include "grammar/token_matcher.h"
 
 namespace weir::cli {
 
@@ -30,6 +31,7 @@ struct TurnOptions {
   bool think = true;
   std::optional<int64_t> think_budget;  // most tokens of thinking, at least 1; unset: no limit
   std::optional<Json> schema;           // that the content satisfies; unset: it is free
+  std::shared_ptr<const grammar::TokenGrammar> grammar;  // of the schema; see compile_form
   Draft draft = Draft::kOff;
   uint32_t sequence = 0;               // tells apart answers drawn with one seed
   std::optional<Denoising> denoising;  // set for a diffusion model
@@ -43,8 +45,9 @@ Result<TurnOptions> turn_options(const Engine& engine, const SamplingOptions& fl
 // Has the turn draft. Error: kInvalidArgument for a diffusion model, which has no use for it.
 Status use_draft(const Engine& engine, Draft draft, TurnOptions& turn);
 
-// Whether the schema can be enforced. Errors: those of answer_grammar.
-Status check_form(const Engine& engine, const TurnOptions& turn);
+// Makes the grammar of the turn's schema, if it has one, for answers that begin with thinking or without, as
+// the turn has it now. The engine must outlive it. Errors: those of answer_grammar and TokenGrammar::make.
+Status compile_form(const Engine& engine, TurnOptions& turn);
 
 // Called with pieces of text as they are generated. A writer returns false to stop.
 struct TurnWriters {
@@ -67,8 +70,7 @@ struct Answer {
 // A turn while the answer is being made. Several may take their steps together (Generator::step).
 class Turn {
  public:
-  // Errors: those of the layout, the tokenizer, answer_grammar and Generator::start. `engine` must outlive
-  // the turn.
+  // Errors: those of the layout, the tokenizer and Generator::start. `engine` must outlive the turn.
   static Result<std::unique_ptr<Turn>> start(Engine& engine, const Conversation& conversation,
                                              const TurnOptions& options, TurnWriters writers,
                                              HeldSequence&& held);

@@ -61,7 +61,7 @@ ChatSession::ChatSession(Engine engine, TurnOptions turn, const std::string& sys
 Result<FinishReason> ChatSession::say(const std::string& text) {
   conversation_.messages.push_back(message(Role::kUser, text));
   const InterruptScope interrupt;
-  TurnView view(engine_.tokenizer);
+  TurnView view(*engine_.tokenizer);
   TurnWriters writers = view.writers();
   writers.interrupted = &interrupt.interrupted();
   add_trace(writers, trace_);
@@ -114,7 +114,7 @@ Status ChatSession::set_thinking(const std::string& argument) {
     return invalid(fmt::format("/think is {} now", turn_.think ? "on" : "off"), "/think on or /think off");
   }
   turn_.think = argument == "on";
-  return Ok{};
+  return compile_form(engine_, turn_);
 }
 
 void ChatSession::set_system(const std::string& text) {

@@ -153,7 +153,7 @@ Result<Engine> load_engine(const ModelOptions& model, const BackendOptions& back
   WEIR_RETURN_IF_ERROR(check_tokenizer(tokenizer, layout, generator->vocabulary(), folder));
   return Engine{std::move(folder),
                 bytes,
-                std::move(tokenizer),
+                std::make_unique<const Tokenizer>(std::move(tokenizer)),
                 std::move(defaults),
                 std::move(pool),
                 std::move(generator),

@@ -24,7 +24,7 @@ namespace weir::cli {
 struct Engine {
   std::string folder;
   uint64_t checkpoint_bytes = 0;
-  Tokenizer tokenizer;
+  std::unique_ptr<const Tokenizer> tokenizer;  // grammars and answers point at it
   GenerationDefaults defaults;
   std::unique_ptr<ThreadPool> pool;  // the model's steps run on it
   std::unique_ptr<Generator> generator;

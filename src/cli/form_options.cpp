@@ -62,7 +62,7 @@ Status FormOptions::over(const Engine& engine, std::optional<bool> think, TurnOp
   if (schema_.empty()) return Ok{};
   if (diffusion) return no_diffusion("--json-schema");
   WEIR_TRY(turn.schema, read_schema(schema_));
-  return check_form(engine, turn);  // said now, not with each turn
+  return compile_form(engine, turn);
 }
 
 }  // namespace weir::cli

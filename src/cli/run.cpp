@@ -67,7 +67,7 @@ Result<int> run(const Options& options) {
 
   const InterruptScope interrupt;
   WEIR_TRY(std::optional<CanvasTrace> trace, open_trace(options.trace, engine));
-  TurnView view(engine.tokenizer);
+  TurnView view(*engine.tokenizer);
   TurnWriters writers = options.json ? TurnWriters{} : view.writers();
   writers.interrupted = &interrupt.interrupted();
   add_trace(writers, trace);

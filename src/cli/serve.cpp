@@ -90,7 +90,7 @@ server::ServedModel served_model(const Engine& engine, const Options& options) {
   model.id = model_id(options.model.model);
   model.aliases = options.aliases;
   model.layout = engine.layout;
-  model.tokenizer = &engine.tokenizer;
+  model.tokenizer = engine.tokenizer.get();
   model.defaults = engine.defaults;
   model.is_diffusion = engine.generator->is_diffusion();
   model.think = options.think.value_or(thinks_by_default(engine.layout));
@@ -131,7 +131,7 @@ Result<int> serve(const Options& options) {
   WEIR_TRY(Engine engine, load_engine(options.model, options.backend, {.parallel = options.most_running}));
   WEIR_TRY(const SchedulerOptions scheduling, scheduler_options(options, engine.folder));
   StopSignal stop;
-  WEIR_TRY(const auto scheduler, Scheduler::start(*engine.generator, engine.tokenizer, scheduling));
+  WEIR_TRY(const auto scheduler, Scheduler::start(*engine.generator, *engine.tokenizer, scheduling));
   server::ServedModel model = served_model(engine, options);
   const std::string id = model.id;
   WEIR_TRY(const auto server, server::Server::start(std::move(model), *scheduler, server_flags));
