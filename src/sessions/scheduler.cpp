@@ -57,6 +57,7 @@ class ThreadScheduler final : public Scheduler {
     queue_.wait_until_idle(seconds);
     if (stop() && folder_) {
       cache_.for_each([this](auto tokens, const auto& state) { folder_->write(tokens, state); });
+      folder_->flush();
     }
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "models/kv_pages.h"
@@ -21,14 +22,29 @@ Error corrupt(std::string message) {
   return {Code::kCorrupt, std::move(message), ""};
 }
 
-std::string sealed(const std::string& payload) {
-  const auto bytes = std::as_bytes(std::span(payload));
-  FieldWriter file;
-  file.number(kMagic);
-  file.number(kVersion);
-  file.number(crc32(bytes));
-  file.block(bytes);
-  return file.take();
+constexpr size_t kSumAt = 16, kLengthAt = 24, kPayloadAt = 32;
+
+// A file up to its payload, with room for `bytes` of it. Checksum and length are still to be filled in.
+FieldWriter begin_file(uint64_t kind, const std::string& identity, std::span<const int32_t> tokens,
+                       size_t bytes) {
+  FieldWriter fields;
+  fields.reserve(bytes + identity.size() + tokens.size_bytes());
+  for (const uint64_t number : {kMagic, kVersion, uint64_t{0}, uint64_t{0}, kind}) fields.number(number);
+  fields.block(std::as_bytes(std::span(identity)));
+  fields.block(std::as_bytes(tokens));
+  return fields;
+}
+
+size_t bytes_of(const PageColumn& column) {
+  size_t bytes = 0;
+  for (const Buffer& page : column) bytes += page.bytes();
+  return bytes;
+}
+
+size_t bytes_of(const std::vector<DeltaState>& layers) {
+  size_t bytes = 0;
+  for (const DeltaState& delta : layers) bytes += delta.recurrent.bytes() + delta.conv.bytes();
+  return bytes;
 }
 
 Result<FieldReader> open_payload(std::span<const std::byte> file, uint64_t kind,
@@ -79,10 +95,9 @@ std::vector<uint8_t> layers_of(const PageColumn& column) {
 
 Result<std::string> StateCodec::encode(std::span<const int32_t> tokens, const SequenceState& state) {
   Steps& steps = generator_.steps();
-  FieldWriter fields;
-  fields.number(kSequence);
-  fields.block(std::as_bytes(std::span(identity_)));
-  fields.block(std::as_bytes(tokens));
+  const PageColumn last =
+      state.position > 0 ? column_of(state, page_count(state.position) - 1) : PageColumn{};
+  FieldWriter fields = begin_file(kSequence, identity_, tokens, bytes_of(state.delta) + bytes_of(last));
   for (const DeltaState& delta : state.delta) {
     WEIR_RETURN_IF_ERROR(write_memory(fields, delta.recurrent, steps));
     WEIR_RETURN_IF_ERROR(write_memory(fields, delta.conv, steps));
@@ -94,18 +109,22 @@ Result<std::string> StateCodec::encode(std::span<const int32_t> tokens, const Se
     const bool is_full = static_cast<int64_t>(p + 1) * kKvPage <= state.position;
     if (!is_full) WEIR_RETURN_IF_ERROR(write_pages(fields, column, steps));
   }
-  return sealed(fields.take());
+  return fields.take();
 }
 
 Result<std::string> StateCodec::encode(std::span<const int32_t> tokens, const PageColumn& column) {
-  FieldWriter fields;
-  fields.number(kColumn);
-  fields.block(std::as_bytes(std::span(identity_)));
-  fields.block(std::as_bytes(tokens));
+  FieldWriter fields = begin_file(kColumn, identity_, tokens, bytes_of(column));
   const std::vector<uint8_t> layers = layers_of(column);
   fields.block(std::as_bytes(std::span(layers)));
   WEIR_RETURN_IF_ERROR(write_pages(fields, column, generator_.steps()));
-  return sealed(fields.take());
+  return fields.take();
+}
+
+void StateCodec::seal(std::string& file) {
+  const auto payload = std::as_bytes(std::span(file)).subspan(kPayloadAt);
+  const uint64_t sum = crc32(payload), length = payload.size();
+  std::memcpy(file.data() + kSumAt, &sum, sizeof(sum));
+  std::memcpy(file.data() + kLengthAt, &length, sizeof(length));
 }
 
 Result<HeldSequence> StateCodec::decode_sequence(std::span<const std::byte> file, const FindColumn& find) {

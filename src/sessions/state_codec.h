@@ -30,15 +30,17 @@ class StateCodec {
   StateCodec(Generator& generator, std::string identity)
       : generator_(generator), identity_(std::move(identity)) {}
 
+  // A file but for its checksum, which seal() computes: that needs no device, so another thread can do it.
   // Errors: kDevice.
   Result<std::string> encode(std::span<const int32_t> tokens, const SequenceState& state);
   Result<std::string> encode(std::span<const int32_t> tokens, const PageColumn& column);
+  static void seal(std::string& file);
 
   // The column behind the last of `tokens` that has these layers.
   using FindColumn =
       std::function<Result<PageColumn>(std::span<const int32_t> tokens, std::span<const uint8_t> layers)>;
 
-  // Errors: kCorrupt for anything that encode() would not have written, kUnsupported for another version or
+  // Errors: kCorrupt for anything that was not encoded and sealed so, kUnsupported for another version or
   // identity, kOutOfMemory, and those of `find`. Messages do not name the file.
   Result<HeldSequence> decode_sequence(std::span<const std::byte> file, const FindColumn& find);
   // The same, when it does not belong to these tokens and layers too.

@@ -1,13 +1,9 @@
 #include "sessions/state_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <tuple>
@@ -20,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSequenceSuffix = ".sequence", kColumnSuffix = ".pages", kUnfinished = ".part";
+constexpr std::string_view kSequenceSuffix = ".sequence", kColumnSuffix = ".pages";
 
 // FNV-1a, which can be taken further as bytes come.
 class NameHash {
@@ -47,28 +43,6 @@ std::string sequence_name(const std::string& prefix, std::span<const int32_t> to
   return prefix + hash.text() + std::string(kSequenceSuffix);
 }
 
-Error system_error(const std::string& what) {
-  return {Code::kInternal, fmt::format("{}: {}", what, std::strerror(errno)), ""};
-}
-
-// Only its owner may read what was said.
-Status write_bytes(const std::string& path, std::span<const std::byte> bytes) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0) return system_error("cannot create it");
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      Error error = system_error("cannot write it");
-      ::close(file);
-      return error;
-    }
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  if (::close(file) != 0) return system_error("cannot write it");
-  return {};
-}
-
 }  // namespace
 
 Result<StateFolder> StateFolder::open(const std::string& path, const std::string& identity,
@@ -86,8 +60,9 @@ Result<StateFolder> StateFolder::open(const std::string& path, const std::string
   hash.add(std::as_bytes(std::span(whole)));
   const std::string prefix = hash.text() + "-";
   WEIR_TRY(FileLock lock, FileLock::take(path + "/" + prefix + "lock"));
-  return StateFolder(std::move(lock), path, prefix, most_bytes, StateCodec(generator, whole),
-                     std::move(notice));
+  WEIR_TRY(auto files, FileWriter::start(path, notice));
+  return StateFolder(std::move(lock), std::move(files), path, prefix, most_bytes,
+                     StateCodec(generator, whole), std::move(notice));
 }
 
 void StateFolder::restore(PrefixCache& cache) {
@@ -174,11 +149,11 @@ Result<HeldSequence> StateFolder::read(const std::string& name, Sequence& sequen
 }
 
 void StateFolder::write(std::span<const int32_t> tokens, const SequenceState& state) {
+  forget_failed();
   const std::string name = sequence_name(prefix_, tokens);
   if (const auto known = sequences_.find(name); known != sequences_.end()) {
     known->second.written = ++clock_;
-    std::error_code error;
-    fs::last_write_time(full(name), fs::file_time_type::clock::now(), error);
+    files_->touch(name);
   } else if (Status status = write_new(name, tokens, state); !status.ok()) {
     report(name, status.error());
   }
@@ -193,38 +168,22 @@ void StateFolder::write(std::span<const int32_t> tokens, const SequenceState& st
 Status StateFolder::write_new(const std::string& name, std::span<const int32_t> tokens,
                               const SequenceState& state) {
   Sequence sequence;
+  sequence.written = ++clock_;
   NameHash hash;
   for (size_t p = 0; static_cast<int64_t>(p + 1) * kKvPage <= state.position; ++p) {
     hash.add(std::as_bytes(tokens.subspan(p * kKvPage, kKvPage)));
     const PageColumn column = column_of(state, p);
     sequence.columns.push_back(column_name(prefix_, hash, layers_of(column)));
-    WEIR_RETURN_IF_ERROR(write_column(sequence.columns.back(), tokens.first((p + 1) * kKvPage), column));
+    if (columns_.contains(sequence.columns.back())) continue;
+    WEIR_TRY(std::string bytes, codec_.encode(tokens.first((p + 1) * kKvPage), column));
+    columns_[sequence.columns.back()].bytes = bytes.size();
+    files_->write(sequence.columns.back(), std::move(bytes), sequence.written);
   }
-  WEIR_TRY(const std::string bytes, codec_.encode(tokens, state));
-  WEIR_RETURN_IF_ERROR(write_file(name, std::as_bytes(std::span(bytes))));
+  WEIR_TRY(std::string bytes, codec_.encode(tokens, state));
   sequence.bytes = bytes.size();
-  sequence.written = ++clock_;
+  files_->write(name, std::move(bytes), sequence.written);
   add(name, std::move(sequence));
   return {};
-}
-
-Status StateFolder::write_column(const std::string& name, std::span<const int32_t> tokens,
-                                 const PageColumn& column) {
-  if (columns_.contains(name)) return {};
-  WEIR_TRY(const std::string bytes, codec_.encode(tokens, column));
-  WEIR_RETURN_IF_ERROR(write_file(name, std::as_bytes(std::span(bytes))));
-  columns_[name].bytes = bytes.size();
-  return {};
-}
-
-Status StateFolder::write_file(const std::string& name, std::span<const std::byte> bytes) {
-  const std::string path = full(name), unfinished = path + std::string(kUnfinished);
-  Status status = write_bytes(unfinished, bytes);
-  if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    status = system_error("cannot rename it");
-  }
-  if (!status.ok()) ::unlink(unfinished.c_str());
-  return status;
 }
 
 void StateFolder::add(const std::string& name, Sequence sequence) {
@@ -238,12 +197,12 @@ void StateFolder::add(const std::string& name, Sequence sequence) {
 void StateFolder::remove(const std::string& name) {
   const auto gone = sequences_.extract(name);
   total_ -= gone.mapped().bytes;
-  ::unlink(full(name).c_str());
+  files_->remove(name);
   for (const std::string& column : gone.mapped().columns) {
     if (--columns_[column].holders > 0) continue;
     total_ -= columns_[column].bytes;
     columns_.erase(column);
-    ::unlink(full(column).c_str());
+    files_->remove(column);
   }
 }
 
@@ -254,9 +213,29 @@ void StateFolder::remove_strays() {
   for (fs::directory_iterator file(path_, error), end; !error && file != end; file.increment(error)) {
     const std::string name = file->path().filename().string();
     const bool is_stray =
-        name.ends_with(kUnfinished) || (name.ends_with(kColumnSuffix) && !columns_.contains(name));
+        name.ends_with(kUnfinishedSuffix) || (name.ends_with(kColumnSuffix) && !columns_.contains(name));
     if (name.starts_with(prefix_) && is_stray) ::unlink(full(name).c_str());
   }
+}
+
+// What could not be written is not there, nor is a sequence without one of its columns.
+void StateFolder::forget_failed() {
+  for (const std::string& failed : files_->take_failed()) {
+    std::vector<std::string> broken;
+    for (const auto& [name, sequence] : sequences_) {
+      const auto& columns = sequence.columns;
+      const bool needs = std::find(columns.begin(), columns.end(), failed) != columns.end();
+      if (name == failed || needs) broken.push_back(name);
+    }
+    for (const std::string& name : broken) remove(name);
+    columns_.erase(failed);
+  }
+}
+
+void StateFolder::flush() {
+  files_->flush();
+  forget_failed();
+  files_->flush();
 }
 
 void StateFolder::report(const std::string& name, const Error& error) const {

@@ -13,6 +13,8 @@ namespace weir {
 
 class FieldWriter {
  public:
+  // Makes room, so that what is there need not move while blocks of `bytes` together come behind it.
+  void reserve(size_t bytes) { bytes_.reserve(bytes + kRoomForNumbers); }
   void number(uint64_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
   void block(std::span<const std::byte> bytes) {
     number(bytes.size());
@@ -28,6 +30,8 @@ class FieldWriter {
   std::string take() { return std::move(bytes_); }
 
  private:
+  static constexpr size_t kRoomForNumbers = size_t{1} << 16;
+
   std::string bytes_;
 };
 

@@ -144,6 +144,36 @@ TEST_P(Reuse, AnswersEqualAColdStartBitForBit) {
   }
 }
 
+// With room for few sequences, each answer evicts those of the other conversation, which is taken up again
+// while they are still being written.
+TEST_P(Reuse, WhatIsEvictedAndAskedForAtOnceIsTheSameAndIsThereAfterARestart) {
+  const TemporaryFolder folder;
+  SchedulerOptions options{.cache_bytes = uint64_t{5} << 20, .state_folder = folder.path()};
+  options.notice = [](const std::string& notice) { ADD_FAILURE() << notice; };
+  std::vector<std::pair<GenerationRequest, Seen>> answers;
+  Tokens history[2] = {};
+  const auto turn = [&](Scheduler& scheduler, size_t s, size_t number) {
+    history[s] = joined(history[s], model_->question(questions_[2 * number + s], history[s].empty()));
+    const GenerationRequest request = model_->request(history[s], number, 8);
+    answers.emplace_back(request, ask(scheduler, request).seen.get());
+    history[s] = joined(history[s], answers.back().second.result.answer);
+  };
+  for (size_t start = 0; start < 2; ++start) {
+    const auto scheduler = this->scheduler(options);
+    EXPECT_EQ(scheduler->status().cached_prefixes > 0, start > 0);
+    for (size_t number = 3 * start; number < 3 * start + 3; ++number) {
+      turn(*scheduler, start, number);  // after the restart, whose state was used last
+      turn(*scheduler, 1 - start, number);
+    }
+    EXPECT_LT(scheduler->status().cached_prefixes, 12);  // of two for each answer
+    scheduler->drain(10);
+    EXPECT_LE(folder.bytes(), options.cache_bytes);
+    EXPECT_TRUE(folder.files(".part").empty());
+  }
+  EXPECT_GT(answers[6].second.result.statistics.reused_tokens, 0);
+  for (const auto& [request, seen] : answers) expect_same(seen, answer_cold(*model_, request));
+}
+
 TEST_P(Reuse, AConversationGoesOnAfterARestartWhereItWas) {
   const TemporaryFolder folder;
   const SchedulerOptions options{.state_folder = folder.path(), .model_identity = "pocket"};

@@ -49,6 +49,7 @@ class Stored : public testing::TestWithParam<Kind> {
   void write(StateFolder& folder, const Tokens& tokens) {
     const HeldSequence held = read(*model_, tokens);
     folder.write(held.tokens, held.state);
+    folder.flush();
   }
 
   static inline std::unique_ptr<PocketModel> model_;
@@ -141,7 +142,8 @@ TEST_P(Stored, ADamagedFileIsReportedAndSkipped) {
 TEST_P(Stored, SizesAreNotTrustedBehindARightChecksumEither) {
   const HeldSequence held = read(*model_, count_up(20, 100));
   StateCodec codec(*model_->generator, "pocket");
-  const std::string whole = taken(codec.encode(held.tokens, held.state));
+  std::string whole = taken(codec.encode(held.tokens, held.state));
+  StateCodec::seal(whole);
   const auto no_columns = [](auto, auto) -> Result<PageColumn> {
     return Error{Code::kNotFound, "there are no columns", ""};
   };
@@ -165,6 +167,27 @@ TEST_P(Stored, SizesAreNotTrustedBehindARightChecksumEither) {
     EXPECT_EQ(found->tokens.size(), held.tokens.size());
     for (const int32_t token : found->tokens) EXPECT_LT(token, model_->generator->vocabulary());
   }
+}
+
+TEST_P(Stored, WhatCouldNotBeWrittenIsReportedOnceAndWrittenTheNextTime) {
+  const Tokens a = count_up(520, 100), b = joined(a, count_up(20, 50));
+  const HeldSequence first = read(*model_, a), second = read(*model_, b);
+  std::optional<StateFolder> folder = open();
+  std::filesystem::remove_all(folder_.path());
+  folder->write(first.tokens, first.state);
+  folder->write(second.tokens, second.state);
+  folder->flush();
+  EXPECT_EQ(notices_.size(), 2u);  // one for a sequence, not for each of its files
+  for (const std::string& notice : notices_) EXPECT_NE(notice.find("cannot create it"), std::string::npos);
+  std::filesystem::create_directory(folder_.path());
+  folder->write(second.tokens, second.state);
+  folder->flush();
+  EXPECT_EQ(notices_.size(), 2u);
+  folder.reset();
+  const auto cache = restored();
+  EXPECT_TRUE(notices_.empty());
+  EXPECT_FALSE(cache->contains(a));
+  EXPECT_TRUE(cache->contains(b));
 }
 
 TEST_P(Stored, AFolderHasOneWriterForEachIdentity) {
