@@ -11,6 +11,20 @@ size_t mix(size_t hash, uint64_t value) {
   return hash * 0xBF58476D1CE4E5B9u;
 }
 
+// Counts that are no further from a bound differ from each other too soon.
+constexpr int64_t kFar = 8;
+
+// What a count becomes in a typical configuration. `bytes` is how many cannot bring it to its bound: each
+// time, the body takes one at least.
+int64_t typical_count(const Rule& rule, int64_t count, int64_t& bytes) {
+  const bool below = count < rule.least;
+  if (!below && rule.most == kUnbounded) return count;
+  const int64_t distance = (below ? rule.least : rule.most) - count - 1;
+  if (distance < kFar) return count;
+  bytes = std::min(bytes, distance);
+  return below ? kLeastIsFar : kMostIsFar;
+}
+
 }  // namespace
 
 size_t Configurations::Hash::operator()(const Place& place) const {
@@ -101,7 +115,8 @@ void Configurations::expand(int32_t number, Configuration& into) {
   if (rule.repeats()) {
     const bool unbounded = rule.most == kUnbounded;
     if (!unbounded && place.state >= rule.most) return;
-    return call(place, depth, rule.body, unbounded ? std::min(place.state + 1, rule.least) : place.state + 1);
+    const int64_t next = unbounded ? std::min(place.state + 1, rule.least) : place.state + 1;
+    return call(place, depth, rule.body, place.state < 0 ? place.state : next);
   }
   const State& state = rule.states[static_cast<size_t>(place.state)];
   if (!state.edges.empty()) into.places.push_back(number);
@@ -114,6 +129,35 @@ void Configurations::call(const Place& from, int depth, int32_t callee, int64_t 
   if (!can_end(caller, depth) || !can_end(start, depth + 1)) return;
   const int32_t below = place_of(caller);
   pending_.push_back(place_of({below, callee, 0}));
+}
+
+Configurations::Typical Configurations::typical(int32_t configuration) {
+  Typical found;
+  Configuration all{{}, complete(configuration)};
+  std::unordered_map<int32_t, int32_t> originals;
+  for (const int32_t place : at(configuration).places) {
+    int32_t below = kNone;
+    for (const int32_t level : stack_of(place)) {
+      const Place original = places_[static_cast<size_t>(level)];
+      const Rule& rule = rule_of(original);
+      const int64_t state =
+          rule.repeats() ? typical_count(rule, original.state, found.bytes) : original.state;
+      below = place_of({below, original.rule, state});
+      // Places that differ in their counts alone would become one.
+      if (originals.emplace(below, level).first->second != level) return {configuration};
+    }
+    all.places.push_back(below);
+  }
+  found.configuration = number_of(std::move(all));
+  return found;
+}
+
+// The place and those below it, the lowest first.
+std::vector<int32_t> Configurations::stack_of(int32_t place) const {
+  std::vector<int32_t> stack;
+  for (int32_t p = place; p != kNone; p = places_[static_cast<size_t>(p)].below) stack.push_back(p);
+  std::reverse(stack.begin(), stack.end());
+  return stack;
 }
 
 int32_t Configurations::keep_only(int32_t configuration) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +37,14 @@ class Configurations {
   bool complete(int32_t configuration) const { return at(configuration).complete; }
   size_t places(int32_t configuration) const { return at(configuration).places.size(); }
 
+  // One configuration in place of many that differ in how far counts are from their bounds. It goes on in the
+  // same way with texts of up to `bytes` bytes, to as many places or to more, where one is met in two ways.
+  struct Typical {
+    int32_t configuration = kNone;
+    int64_t bytes = std::numeric_limits<int64_t>::max();
+  };
+  Typical typical(int32_t configuration);
+
   int32_t size() const { return static_cast<int32_t>(configurations_.size()); }
 
   // Forgets all configurations but this one, which gets the number that is returned.
@@ -67,6 +76,7 @@ class Configurations {
   int32_t compute(int32_t configuration, Symbol symbol);
   int32_t place_of(const Place& place);
   int32_t number_of(Configuration configuration);
+  std::vector<int32_t> stack_of(int32_t place) const;
   bool can_end(const Place& place, int depth) const;
   void expand(int32_t place, Configuration& into);
   void call(const Place& from, int depth, int32_t callee, int64_t back);

@@ -153,7 +153,11 @@ class LeftRecursion {
   }
 
   std::vector<size_t> first_calls(size_t rule) const {
-    if (rules_[rule].repeats()) return {static_cast<size_t>(rules_[rule].body)};
+    if (rules_[rule].repeats()) {
+      // A body that can be empty could be repeated in place.
+      const auto body = static_cast<size_t>(rules_[rule].body);
+      return nullable_[body] ? std::vector{body, rule} : std::vector{body};
+    }
     std::vector<size_t> calls;
     for (const int32_t state : first_states(rule)) {
       for (const Call& call : rules_[rule].states[static_cast<size_t>(state)].calls) {
@@ -266,13 +270,21 @@ Result<Grammar> GrammarBuilder::finish(int32_t root) {
   return std::move(grammar_);
 }
 
+namespace {
+
+bool has_least(const Rule& rule, int64_t state) {
+  return state == kMostIsFar || state >= rule.least;
+}
+
+}  // namespace
+
 int height_of(const Rule& rule, int64_t state) {
   if (!rule.repeats()) return rule.states.empty() ? kNever : rule.heights[static_cast<size_t>(state)];
-  return state >= rule.least ? 0 : rule.heights[0];
+  return has_least(rule, state) ? 0 : rule.heights[0];
 }
 
 bool accepts(const Rule& rule, int64_t state) {
-  return rule.repeats() ? state >= rule.least : rule.states[static_cast<size_t>(state)].accepts;
+  return rule.repeats() ? has_least(rule, state) : rule.states[static_cast<size_t>(state)].accepts;
 }
 
 }  // namespace weir::grammar

@@ -59,7 +59,7 @@ class GrammarBuilder {
   Work& work() { return work_; }
 
   // Errors: kInvalidArgument when nothing can match, when the work is exhausted, or when a rule calls itself
-  // with nothing between.
+  // or repeats with nothing between.
   Result<Grammar> finish(int32_t root);
 
  private:
@@ -68,7 +68,10 @@ class GrammarBuilder {
   std::map<std::string, int32_t> shared_;
 };
 
-// Facts about a state, which of a repetition is how often the body has been matched.
+// Facts about a state, which of a repetition is how often the body has been matched. Two states of a
+// repetition stand for all that are far from a bound and do not change: that the least is far away, and that
+// it has been reached and the most is far away.
+inline constexpr int64_t kLeastIsFar = -1, kMostIsFar = -2;
 int height_of(const Rule& rule, int64_t state);
 bool accepts(const Rule& rule, int64_t state);
 

@@ -53,7 +53,8 @@ class TokenMatcher {
  private:
   using Mask = std::vector<uint32_t>;
 
-  Mask make_mask();
+  const Mask* shared_mask(int32_t typical);
+  bool walk(int32_t configuration, int64_t least, Mask& mask);
   int32_t after(int32_t configuration, int32_t token);
   void allow(Mask& mask, int32_t token) const;
 
@@ -61,7 +62,9 @@ class TokenMatcher {
   std::vector<int32_t> end_tokens_;
   Configurations configurations_;
   int32_t current_;
-  std::unordered_map<int32_t, Mask> masks_;  // by configuration
+  std::unordered_map<int32_t, Mask> masks_;  // by typical configuration: tokens of the tree
+  Mask mask_;
+  int32_t masked_ = Configurations::kNone;  // the configuration that mask_ is about
 };
 
 }  // namespace weir::grammar

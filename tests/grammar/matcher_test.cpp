@@ -24,37 +24,84 @@ constexpr const char* kSchemas[] = {
     R"({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "properties": {"v": {"type": "boolean"}, "next":
         {"anyOf": [{"$ref": "#/$defs/t"}, {"type": "null"}]}}, "required": ["v", "next"]}}})"};
 
+// The tokens that may follow the text, each tried byte by byte.
+std::vector<int32_t> tried_one_by_one(const Grammar& grammar, const std::string& text) {
+  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
+  Configurations alone(grammar);
+  int32_t here = alone.start();
+  for (const char c : text) here = alone.after(here, static_cast<unsigned char>(c));
+  std::vector<int32_t> expected;
+  for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
+    int32_t at = tokenizer.is_added(token) ? Configurations::kNone : here;
+    for (const char c : tokenizer.token_bytes(token)) {
+      if (at != Configurations::kNone) at = alone.after(at, static_cast<unsigned char>(c));
+    }
+    if (at != Configurations::kNone || (token == kPocketEnd && alone.complete(here)))
+      expected.push_back(token);
+  }
+  return expected;
+}
+
+// Answers of drawn tokens, of which long ones are likelier: they come near the bounds of counts sooner.
+void expect_exact_masks(const std::string& schema, std::mt19937_64& random, int answers, int most_tokens) {
+  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
+  const Grammar grammar = grammar_of(schema);
+  const auto shared = in_tokens(schema);
+  for (int answer = 0; answer < answers; ++answer) {
+    TokenMatcher matcher(shared, {kPocketEnd});
+    std::string text;
+    for (int step = 0; step < most_tokens; ++step) {
+      const auto allowed = tokens_of(matcher.allowed());
+      ASSERT_FALSE(allowed.empty()) << text;
+      ASSERT_EQ(allowed, tried_one_by_one(grammar, text)) << schema << " after " << text;
+      int32_t token = allowed[random() % allowed.size()];
+      for (int draw = 0; draw < 2; ++draw) {
+        const int32_t other = allowed[random() % allowed.size()];
+        if (tokenizer.token_bytes(other).size() > tokenizer.token_bytes(token).size()) token = other;
+      }
+      if (token == kPocketEnd) break;
+      ASSERT_TRUE(matcher.accept(token));
+      text += tokenizer.token_bytes(token);
+    }
+  }
+}
+
 TEST(TokenMatcher, AMaskHoldsTheTokensWhoseBytesGoOnOneByOne) {
   std::mt19937_64 random(7);
-  const Tokenizer& tokenizer = pocket_vocabulary()->tokenizer();
-  for (const char* schema : kSchemas) {
-    const Grammar grammar = grammar_of(schema);
-    const auto shared = in_tokens(schema);
-    for (int trial = 0; trial < 6; ++trial) {
-      TokenMatcher matcher(shared, {kPocketEnd});
-      std::string text;
-      for (int step = 0; step < 40; ++step) {
-        const auto allowed = tokens_of(matcher.allowed());
-        ASSERT_FALSE(allowed.empty()) << text;
-        Configurations alone(grammar);
-        int32_t here = alone.start();
-        for (const char c : text) here = alone.after(here, static_cast<unsigned char>(c));
-        std::vector<int32_t> expected;
-        for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-          int32_t at = tokenizer.is_added(token) ? Configurations::kNone : here;
-          for (const char c : tokenizer.token_bytes(token)) {
-            if (at != Configurations::kNone) at = alone.after(at, static_cast<unsigned char>(c));
-          }
-          if (at != Configurations::kNone || (token == kPocketEnd && alone.complete(here)))
-            expected.push_back(token);
-        }
-        ASSERT_EQ(allowed, expected) << schema << " after " << text;
-        const int32_t token = allowed[random() % allowed.size()];
-        if (token == kPocketEnd) break;
-        ASSERT_TRUE(matcher.accept(token));
-        text += tokenizer.token_bytes(token);
-      }
-    }
+  for (const char* schema : kSchemas) expect_exact_masks(schema, random, 6, 40);
+}
+
+// Counts far from their bounds share masks. Strings and arrays with drawn bounds, in each other and side by
+// side, where alternatives have different counts for one text.
+Json drawn_schema(std::mt19937_64& random, int depth) {
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint64_t>(n)); };
+  const auto bounds = [&](const char* least, const char* most, int largest) {
+    Json schema = Json::object();
+    const int a = below(largest), b = below(largest);
+    if (below(3) > 0) schema[least] = std::min(a, b);
+    if (below(3) > 0) schema[most] = std::max(a, b);
+    return schema;
+  };
+  const int kind = depth == 0 ? 0 : below(4);
+  if (kind == 0) {
+    Json schema = bounds("minLength", "maxLength", 70);
+    schema["type"] = "string";
+    return schema;
+  }
+  if (kind == 1) return {{"anyOf", {drawn_schema(random, depth - 1), drawn_schema(random, depth - 1)}}};
+  Json schema = bounds("minItems", "maxItems", 40);
+  schema["type"] = "array";
+  schema["items"] = kind == 2 ? Json{{"enum", {1, 23, ""}}} : drawn_schema(random, depth - 1);
+  return schema;
+}
+
+TEST(TokenMatcher, AMaskIsExactWhereverCountsAre) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 60; ++i) {
+    const std::string schema = drawn_schema(random, 3).dump();
+    SCOPED_TRACE(schema);
+    expect_exact_masks(schema, random, 2, 60);
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 
