@@ -4,18 +4,25 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <vector>
 
 #include "base/utf8.h"
 
 namespace weir {
 namespace {
 
-// Deepest nesting of the brackets outside strings. Exact for valid JSON, and an upper bound on how deep a
-// parser can get in anything else, since up to the first error both see the same strings.
-int nesting_of(std::string_view text) {
-  int depth = 0, deepest = 0;
+struct Shape {
+  int deepest = 0;          // nesting of the brackets outside strings
+  int64_t comparisons = 0;  // of keys: an object compares each new key with those before it
+};
+
+// Exact for valid JSON, and an upper bound on how far a parser can get in anything else, since up to the
+// first error both see the same strings.
+Shape shape_of(std::string_view text) {
+  Shape shape;
+  std::vector<int64_t> members = {0};  // of each open bracket, the text itself first
   bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < text.size() && shape.deepest <= kMaxJsonDepth; ++i) {
     const char c = text[i];
     if (in_string) {
       if (c == '\\') ++i;
@@ -23,12 +30,15 @@ int nesting_of(std::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
+      members.push_back(0);
+      shape.deepest = std::max(shape.deepest, static_cast<int>(members.size()) - 1);
+    } else if ((c == ']' || c == '}') && members.size() > 1) {
+      members.pop_back();
+    } else if (c == ':') {
+      shape.comparisons += members.back()++;
     }
   }
-  return deepest;
+  return shape;
 }
 
 Error too_deep(std::string_view where) {
@@ -100,7 +110,12 @@ void append_value(std::string& out, const Json& value) {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text) {
-  if (nesting_of(text) > kMaxJsonDepth) return too_deep("The JSON text");
+  const Shape shape = shape_of(text);
+  if (shape.deepest > kMaxJsonDepth) return too_deep("The JSON text");
+  if (shape.comparisons > kMaxJsonComparisons) {
+    return Error{Code::kInvalidArgument,
+                 "The JSON text has objects of too many members: one may have about 23,000.", ""};
+  }
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {

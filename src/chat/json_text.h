@@ -2,6 +2,7 @@
 // writes it, because the models were trained on prompts that Python rendered.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,8 +17,12 @@ using Json = nlohmann::ordered_json;
 // Copying, comparing and printing a Json recurse, so no deeper value may enter the program.
 inline constexpr int kMaxJsonDepth = 256;
 
+// An object that keeps the order of its keys finds one by comparing it with all, so reading takes the square
+// of their number. This many comparisons take about a third of a second.
+inline constexpr int64_t kMaxJsonComparisons = int64_t{1} << 28;
+
 // Errors: kInvalidArgument for anything that is not one JSON value, for invalid UTF-8, for a number beyond
-// float64 and for nesting beyond kMaxJsonDepth.
+// float64, for nesting beyond kMaxJsonDepth and for objects that take more than kMaxJsonComparisons.
 Result<Json> parse_json(std::string_view text);
 
 // kInvalidArgument when `value` nests beyond kMaxJsonDepth or holds invalid UTF-8. `where` names the value in

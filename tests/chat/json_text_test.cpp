@@ -68,6 +68,29 @@ TEST(JsonText, ReadsNestingUpToTheLimitOnly) {
   EXPECT_EQ(status.error().message, "tools[0] nests deeper than 256 levels.");
 }
 
+TEST(JsonText, ReadsObjectsOfManyMembersUpToTheLimitOnly) {
+  const auto object = [](int members) {
+    std::string text = "{";
+    for (int i = 0; i < members; ++i) {
+      text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":\"a:b:c\"";
+    }
+    return text + "}";
+  };
+  const Result<Json> many = parse_json(object(20000));
+  ASSERT_TRUE(many.ok());
+  EXPECT_EQ(many->size(), 20000u);
+  const Result<Json> more = parse_json(object(24000));
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().message,
+            "The JSON text has objects of too many members: one may have about 23,000.");
+  EXPECT_FALSE(parse_json("[" + object(20000) + "," + object(20000) + "]").ok());
+
+  std::string small = "[{\"a\":1}";
+  for (int i = 0; i < 100000; ++i) small += ",{\"a\":1,\"b\":{\"c\":2}}";
+  EXPECT_TRUE(parse_json(small + "]").ok());
+  EXPECT_FALSE(parse_json(std::string(1000000, ':')).ok());
+}
+
 TEST(JsonText, FindsInvalidUtf8InValuesAndKeys) {
   EXPECT_FALSE(check_json(Json("\xC3"), "x").ok());
   EXPECT_FALSE(check_json(Json::array({1, Json::array({"\xFF"})}), "x").ok());
