@@ -93,6 +93,7 @@ class Checkpoint {
 
   Status take_config(nlohmann::json config);
   Status open_files();
+  Status open_model_files();
   Status open_shards(const std::string& index_path);
   Status add_file(const std::string& path);
   Status add_tensors(std::span<const TensorView> tensors, const std::string& file);

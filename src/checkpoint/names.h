@@ -13,6 +13,11 @@ namespace weir {
 // paths of config.json's quantisation section are spelled alike.
 std::string canonical_name(std::string_view name);
 
+// Tensors of the multi-token prediction head, and the file that holds them in a folder that weir quantised:
+// MLX's loaders read model*.safetensors alone, and some take these tensors for a sign of zero-centred norms.
+inline constexpr std::string_view kDraftHeadPrefix = "mtp.";
+inline constexpr const char* kDraftHeadFile = "mtp.safetensors";
+
 // Tensors of the vision tower and of multi-token prediction, which the text model does not read.
 bool is_vision_or_mtp(std::string_view name);
 

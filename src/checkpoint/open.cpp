@@ -97,6 +97,12 @@ Status Checkpoint::sort_out() {
 }
 
 Status Checkpoint::open_files() {
+  WEIR_RETURN_IF_ERROR(open_model_files());
+  const std::string draft_head = folder_ + "/" + kDraftHeadFile;
+  return exists(draft_head) ? add_file(draft_head) : Status(Ok{});
+}
+
+Status Checkpoint::open_model_files() {
   const std::string index = folder_ + "/model.safetensors.index.json";
   if (exists(index)) return open_shards(index);
   const std::string single = folder_ + "/model.safetensors";

@@ -10,6 +10,7 @@
 
 #include "base/mapped_file.h"
 #include "checkpoint/json_fields.h"
+#include "checkpoint/names.h"
 
 namespace weir {
 namespace {
@@ -41,7 +42,7 @@ json entry_of(const Precision& precision) {
   return {{"bits", precision.bits}, {"group_size", precision.group}};
 }
 
-// Null when nothing is quantised.
+// Null when nothing is quantised. Of the draft head, which MLX does not know, shapes say the precision.
 json quantization_section(const Precision& base, const QuantizePlan& plan) {
   json section = entry_of(base);
   section["mode"] = "affine";
@@ -49,7 +50,8 @@ json quantization_section(const Precision& base, const QuantizePlan& plan) {
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.precision.plain()) continue;
     any = true;
-    if (!(tensor.precision == base)) section[tensor.name] = entry_of(tensor.precision);
+    if (!(tensor.precision == base) && !tensor.name.starts_with(kDraftHeadPrefix))
+      section[tensor.name] = entry_of(tensor.precision);
   }
   return any ? section : json();
 }

@@ -19,15 +19,24 @@ constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kFusedExperts = ".experts.gate_up_proj";
 constexpr std::string_view kFusedDown = ".experts.down_proj";
 
+// Of the draft head: few bytes that every guess goes through. NVIDIA's quantised checkpoints leave it whole
+// too.
+constexpr std::string_view kDraftFusion = "mtp.fc";
+
 bool ends_with_any(std::string_view name, std::span<const std::string_view> suffixes) {
   return std::any_of(suffixes.begin(), suffixes.end(), [&](auto suffix) { return name.ends_with(suffix); });
 }
 
 // Norms that Hugging Face's Qwen stores as gain - 1.
 bool is_zero_centred_norm(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kNorms = {"input_layernorm.weight",
-                                                      "post_attention_layernorm.weight", "model.norm.weight",
-                                                      "q_norm.weight", "k_norm.weight"};
+  constexpr std::array<std::string_view, 8> kNorms = {"input_layernorm.weight",
+                                                      "post_attention_layernorm.weight",
+                                                      "model.norm.weight",
+                                                      "q_norm.weight",
+                                                      "k_norm.weight",
+                                                      "mtp.norm.weight",
+                                                      "pre_fc_norm_hidden.weight",
+                                                      "pre_fc_norm_embedding.weight"};
   return ends_with_any(name, kNorms);
 }
 
@@ -70,8 +79,9 @@ class Planner {
   bool from_hugging_face() const { return checkpoint_.layout() == Layout::kHuggingFace; }
 
   Status add_qwen(const TensorView& tensor) {
-    if (is_vision_or_mtp(tensor.name)) return Ok{};
-    const std::string name = "language_model." + canonical_name(tensor.name);
+    const bool draft_head = tensor.name.starts_with(kDraftHeadPrefix);
+    if (is_vision_or_mtp(tensor.name) && !draft_head) return Ok{};
+    const std::string name = draft_head ? tensor.name : "language_model." + canonical_name(tensor.name);
     if (name.ends_with(kFusedExperts)) return split_experts(tensor, name);
     if (name.ends_with(kFusedDown)) {
       const std::string stem = name.substr(0, name.size() - kFusedDown.size());
@@ -126,13 +136,20 @@ class Planner {
     plan_.tensors.push_back(std::move(planned));
   }
 
+  // The module whose kind says how many bits this one gets: the draft head's layer is one like the model's.
+  static std::string kind_of(const std::string& module) {
+    if (!module.starts_with(kDraftHeadPrefix)) return canonical_name(module);
+    return "model." + module.substr(kDraftHeadPrefix.size());
+  }
+
   void choose_precision(PlannedTensor& planned) {
     const bool is_matrix = planned.shape.size() >= 2 && planned.name.ends_with(kWeight) &&
                            !planned.name.ends_with("conv1d.weight") && !is_vision(planned.name) &&
                            is_float(planned.source->dtype) && planned.source->elements() > 0;
     if (!is_matrix) return;
     const std::string module = planned.name.substr(0, planned.name.size() - kWeight.size());
-    const Precision wanted = recipe_.of(canonical_name(module));
+    if (module == kDraftFusion) return;
+    const Precision wanted = recipe_.of(kind_of(module));
     planned.importance = canonical_name(module);
     if (wanted.plain()) return;
     if (planned.cols() % wanted.group != 0) {

@@ -41,9 +41,9 @@ struct QuantizePlan {
 Result<ModelFamily> model_family(const Checkpoint& checkpoint);
 
 // Changes names and layout as MLX's converters do. Qwen: experts' gate and up apart, convolutions turned, 1
-// added to zero-centred norms, vision and multi-token prediction left out. A matrix whose rows are no whole
-// number of groups stays as it is. Errors: kInvalidArgument when the checkpoint is quantised already,
-// kCorrupt for a shape that its name does not allow.
+// added to zero-centred norms, vision left out; the multi-token prediction head changes likewise and keeps
+// its names. A matrix whose rows are no whole number of groups stays as it is. Errors: kInvalidArgument when
+// the checkpoint is quantised already, kCorrupt for a shape that its name does not allow.
 Result<QuantizePlan> plan_quantization(const Checkpoint& checkpoint, ModelFamily family,
                                        const QuantizeRecipe& recipe);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "checkpoint/names.h"
 #include "checkpoint/quote.h"
 
 namespace weir {
@@ -57,6 +58,10 @@ std::string shard_name(size_t shard, size_t shards) {
                      : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
 }
 
+bool is_of_draft_head(const TensorPlan& tensor) {
+  return tensor.name.starts_with(kDraftHeadPrefix);
+}
+
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
@@ -75,21 +80,29 @@ Result<SafetensorsWriter> SafetensorsWriter::create(std::string folder, std::vec
   SafetensorsWriter writer(std::move(folder), std::move(progress));
   for (TensorPlan& tensor : plan) {
     const uint64_t bytes = tensor.bytes();
-    const bool first = writer.shards_.empty();
-    if (first || (bytes > 0 && writer.shards_.back().bytes + bytes > shard_bytes)) {
-      writer.shards_.emplace_back();
+    const bool draft_head = is_of_draft_head(tensor);
+    if (writer.shards_.empty() || writer.shards_.back().draft_head != draft_head ||
+        (!draft_head && bytes > 0 && writer.shards_.back().bytes + bytes > shard_bytes)) {
+      writer.shards_.push_back({.draft_head = draft_head});
     }
     writer.shards_.back().bytes += bytes;
     writer.shards_.back().tensors.push_back(std::move(tensor));
     writer.total_ += bytes;
   }
   if (writer.total_ == 0) return Error{Code::kInvalidArgument, "there are no weights to write", ""};
-  for (size_t i = 0; i < writer.shards_.size(); ++i) {
-    writer.shards_[i].name = shard_name(i, writer.shards_.size());
-  }
+  writer.name_shards();
   WEIR_RETURN_IF_ERROR(writer.prepare_folder());
   WEIR_RETURN_IF_ERROR(writer.check_room());
   return writer;
+}
+
+void SafetensorsWriter::name_shards() {
+  const auto of_model = [](const Shard& shard) { return !shard.draft_head; };
+  const auto count = std::count_if(shards_.begin(), shards_.end(), of_model);
+  size_t next = 0;
+  for (Shard& shard : shards_) {
+    shard.name = shard.draft_head ? kDraftHeadFile : shard_name(next++, static_cast<size_t>(count));
+  }
 }
 
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
@@ -166,10 +179,13 @@ Status SafetensorsWriter::add_file(std::string_view name, std::string_view text)
 
 std::string SafetensorsWriter::index() const {
   nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
+  uint64_t bytes = 0;
   for (const Shard& shard : shards_) {
+    if (shard.draft_head) continue;
+    bytes += shard.bytes;
     for (const TensorPlan& tensor : shard.tensors) weight_map[tensor.name] = shard.name;
   }
-  return nlohmann::ordered_json{{"metadata", {{"total_size", total_}}}, {"weight_map", std::move(weight_map)}}
+  return nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(weight_map)}}
       .dump(2);
 }
 

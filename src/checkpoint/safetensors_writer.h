@@ -31,10 +31,11 @@ class SafetensorsWriter {
   static constexpr uint64_t kShardBytes = uint64_t{5} << 30;
 
   // `folder` is empty, or is made, with its parents. Tensors are laid out in the order of `plan`, in shards
-  // of at most `shard_bytes` of data; a larger tensor has a shard of its own. `progress` counts bytes of all
-  // tensors. Errors: kInvalidArgument for a folder with something in it, for names that occur twice
-  // and for no bytes at all; kInternal for what the file system refuses, a lack of room for all tensors
-  // included.
+  // of at most `shard_bytes` of data; a larger tensor has a shard of its own. Tensors of the multi-token
+  // prediction head (kDraftHeadPrefix) are neighbours and have a file of theirs, kDraftHeadFile, which the
+  // index does not list. `progress` counts bytes of all tensors. Errors: kInvalidArgument for a folder with
+  // something in it, for names that occur twice and for no bytes at all; kInternal for what the file system
+  // refuses, a lack of room for all tensors included.
   static Result<SafetensorsWriter> create(std::string folder, std::vector<TensorPlan> plan,
                                           Progress progress = {}, uint64_t shard_bytes = kShardBytes);
 
@@ -54,8 +55,9 @@ class SafetensorsWriter {
 
  private:
   struct Shard {
-    std::string name;
-    std::vector<TensorPlan> tensors;
+    bool draft_head = false;
+    std::string name = {};
+    std::vector<TensorPlan> tensors = {};
     uint64_t bytes = 0;
   };
 
@@ -64,6 +66,7 @@ class SafetensorsWriter {
 
   Status prepare_folder();
   Status check_room() const;
+  void name_shards();
   Status open_shard();  // the next one, with its header
   std::string index() const;
 

@@ -1,6 +1,11 @@
 // The multi-token prediction head against a computation in float64 (tools/draft_head_golden.py).
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "checkpoint/quantize.h"
+#include "checkpoint/write_checkpoint.h"
 #include "kernels/cpu/cpu_steps.h"
 #include "kernels/observe/forwarding_steps.h"
 #include "kernels/reference/reference_steps.h"
@@ -25,10 +30,10 @@ class HeadRecorder final : public ForwardingSteps {
 
 class DraftHeadGolden : public testing::Test {
  protected:
-  void load(std::unique_ptr<Steps> steps) {
+  void load(std::unique_ptr<Steps> steps, Result<Checkpoint> checkpoint = tiny_checkpoint_with_head()) {
     auto recorder = std::make_unique<HeadRecorder>(std::move(steps));
     recorder_ = recorder.get();
-    model_ = load_tiny_with_head(std::move(recorder));
+    model_ = load_with_head(std::move(checkpoint), std::move(recorder));
     ASSERT_NE(model_, nullptr);
     state_ = new_sequence(*model_);
     pairs_ = std::move(*model_->new_draft_sequence());
@@ -99,6 +104,84 @@ TEST_F(DraftHeadGolden, TheCpuGuessesAlike) {
     run(ids);
     EXPECT_EQ(draft(0, ids.subspan(1), 4), golden_.ints("chain"));
   }
+}
+
+// The tiny model with its head as a folder of bfloat16's layout, quantised into another.
+void quantize_with_head(const std::string& to, Precision base, std::string_view departures) {
+  const std::string from = to + "-whole";
+  const std::atomic<bool> cancelled{false};
+  auto whole = tiny_checkpoint_with_head();
+  ASSERT_TRUE(whole.ok());
+  ASSERT_TRUE(write_checkpoint(*whole, from, {}, cancelled).ok());
+  const auto written = Checkpoint::open(from);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  const auto recipe = QuantizeRecipe::make(ModelFamily::kQwen, base, departures);
+  ASSERT_TRUE(recipe.ok());
+  ThreadPool pool(2);
+  const auto report = quantize(*written, to, *recipe, {}, pool, {}, cancelled);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+}
+
+class QuantisedDraftHead : public DraftHeadGolden {
+ protected:
+  ~QuantisedDraftHead() override { std::filesystem::remove_all(work_); }
+
+  const std::filesystem::path work_ =
+      std::filesystem::path(testing::TempDir()) / ("weir-draft-" + std::to_string(::getpid()));
+};
+
+TEST_F(QuantisedDraftHead, LiesInAFileOfItsOwnAndGuessesAlikeWhenMatricesStayWhole) {
+  const std::string folder = work_ / "out";
+  quantize_with_head(
+      folder, {8, 32},
+      "attention=bf16,delta-net=bf16,router=bf16,experts=bf16,shared-expert=bf16,embedding=bf16,head=bf16");
+  const auto head = SafetensorsFile::open(folder + "/mtp.safetensors");
+  ASSERT_TRUE(head.ok()) << head.error().message;
+  for (const TensorView& tensor : head->tensors()) EXPECT_TRUE(tensor.name.starts_with("mtp."));
+  const auto others = SafetensorsFile::open(folder + "/model.safetensors");
+  ASSERT_TRUE(others.ok());
+  for (const TensorView& tensor : others->tensors()) EXPECT_FALSE(tensor.name.starts_with("mtp."));
+
+  // Gains of norms, in the model too, are 1 + w rounded to bfloat16: 2^-9 each. A gain that lacks its 1 or
+  // experts in the wrong order are off by as much as the logits.
+  load(make_reference_steps(), Checkpoint::open(folder));
+  const std::span<const int32_t> ids(ids_);
+  run(ids);
+  for (int64_t i = 0; i < 64; ++i) {
+    draft(i, ids.subspan(static_cast<size_t>(i) + 1, 1), 1);
+    EXPECT_LE(relative_error(recorder_->last, expected_logits(i)), 0.06) << "pair " << i;
+  }
+}
+
+TEST_F(QuantisedDraftHead, DecodesToItsWeightsAndLoads) {
+  const std::string folder = work_ / "out";
+  quantize_with_head(folder, {8, 32}, "router=8:32");
+  auto whole = Checkpoint::open(folder + "-whole");
+  auto bits = Checkpoint::open(folder);
+  ASSERT_TRUE(whole.ok() && bits.ok());
+  struct Pair {
+    std::string whole, bits;
+    int64_t rows, cols;
+    bool affine;
+  };
+  const std::string layer = "mtp.layers.0.";
+  for (const Pair& p :
+       {Pair{layer + "self_attn.o_proj", layer + "self_attn.o_proj", 64, 1024, true},
+        Pair{layer + "mlp.experts.down_proj", layer + "mlp.switch_mlp.down_proj", 16 * 64, 64, true},
+        Pair{"mtp.fc", "mtp.fc", 64, 128, false}}) {
+    const auto expected = whole->matrix(p.whole, p.rows, p.cols);
+    const auto actual = bits->matrix(p.bits, p.rows, p.cols);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    ASSERT_TRUE(actual.ok()) << actual.error().message;
+    EXPECT_EQ(actual->encoding.affine(), p.affine);
+    std::vector<float> want(static_cast<size_t>(p.cols)), have(want.size());
+    for (int64_t row = 0; row < p.rows; ++row) {
+      decode_row(*expected, row, want.data());
+      decode_row(*actual, row, have.data());
+      EXPECT_LE(relative_error(have, want), 0.02) << p.bits << ", row " << row;
+    }
+  }
+  load(make_reference_steps(), Checkpoint::open(folder));
 }
 
 TEST(DraftHead, IsMissedWhereThereIsNone) {

@@ -39,14 +39,18 @@ inline Result<Checkpoint> tiny_checkpoint_with_head(size_t live = 0) {
   return Checkpoint::from_memory("qwen-tiny with a head", files->model.config(), tensors, files);
 }
 
-inline std::unique_ptr<qwen::Model> load_tiny_with_head(std::unique_ptr<Steps> steps, size_t live = 0) {
-  auto checkpoint = tiny_checkpoint_with_head(live);
+inline std::unique_ptr<qwen::Model> load_with_head(Result<Checkpoint> checkpoint,
+                                                   std::unique_ptr<Steps> steps) {
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   if (!checkpoint.ok()) return nullptr;
   auto model = qwen::Model::load(std::move(*checkpoint), std::move(steps),
                                  {.max_rows = 80, .max_wanted = 16, .draft_head = true}, {});
   EXPECT_TRUE(model.ok()) << model.error().message;
   return model.ok() ? std::move(*model) : nullptr;
+}
+
+inline std::unique_ptr<qwen::Model> load_tiny_with_head(std::unique_ptr<Steps> steps, size_t live = 0) {
+  return load_with_head(tiny_checkpoint_with_head(live), std::move(steps));
 }
 
 }  // namespace weir::test

@@ -39,7 +39,7 @@ class Reader {
     if (!has_draft_head(checkpoint_)) {
       return Error{Code::kNotFound,
                    checkpoint_.folder() + " has no multi-token prediction head (tensors mtp.*)",
-                   "conversions to MLX leave it out; --draft lookup needs none"};
+                   "conversions to MLX leave it out, weir quantize keeps it; --draft lookup needs none"};
     }
     const int64_t hidden = config_.hidden;
     DraftHead head;
