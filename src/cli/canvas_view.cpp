@@ -100,7 +100,7 @@ std::string canvas_text(const CanvasFrame& frame, const Tokenizer& tokenizer, Te
   if (lines.size() > most) {
     const size_t hidden = lines.size() - most + 1;
     lines.resize(most - 1);
-    lines.push_back(fmt::format("... {} more lines", hidden));
+    lines.push_back(fmt::format("... {} more lines", hidden).substr(0, static_cast<size_t>(columns)));
   }
   std::string out = figures(frame).substr(0, static_cast<size_t>(columns)) + "\n";
   for (const std::string& line : lines) out += line + (colour ? "\x1b[0m\n" : "\n");

@@ -150,6 +150,20 @@ CLI::Option* add_list(CLI::App& command, const std::string& name, std::vector<st
       ->allow_extra_args(false);
 }
 
+// "https://chat.example:444", as browsers write it, or "*". Pages without an origin of their own say "null",
+// and anybody can make one.
+std::string check_origin(const std::string& origin) {
+  const size_t scheme = origin.find("://");
+  const bool sound = scheme != std::string::npos && scheme > 0 && scheme + 3 < origin.size() &&
+                     origin.find_first_of("/?#@ ", scheme + 3) == std::string::npos;
+  return sound || origin == "*" ? "" : "'" + origin + "' is no origin such as https://chat.example";
+}
+
+std::string check_host_name(const std::string& name) {
+  const bool sound = !name.empty() && name.find_first_of(":/?#@[] ") == std::string::npos;
+  return sound ? "" : "'" + name + "' is no name such as chat.example: no scheme, no port";
+}
+
 void add_network_flags(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Network";
   constexpr int64_t kMostPort = 65535;
@@ -172,10 +186,12 @@ void add_network_flags(CLI::App& command, Options& options) {
       ->group(kGroup);
   add_list(command, "--cors-origin", options.server.access.origins,
            "Let web pages of this origin ask; * lets all; may be repeated")
+      ->check(check_origin)
       ->type_name("ORIGIN")
       ->group(kGroup);
   add_list(command, "--allow-host", options.server.access.hosts,
            "Another name to ask the server by without a key; * lets all; may be repeated")
+      ->check(check_host_name)
       ->type_name("NAME")
       ->group(kGroup);
   add_count(command, "--max-connections", options.connections, 1, "Connections at a time; default: 512")

@@ -36,7 +36,7 @@ std::string_view without_port(std::string_view host) {
 bool is_beyond_doubt(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
   const bool is_number = !last.empty() && last.find_first_not_of("0123456789") == std::string_view::npos;
-  return name == "localhost" || name.starts_with('[') || is_number;
+  return name == "localhost" || (name.starts_with('[') && name.ends_with(']')) || is_number;
 }
 
 // "https://chat.example:444" to "chat.example:444"; empty when there is no scheme.

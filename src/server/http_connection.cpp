@@ -78,6 +78,7 @@ void Connection::on_head(ErrorCode error) {
   if (phase_ == Phase::kClosed) return;
   request_ = take_head();
   if (error) return on_read_error(error);
+  if (refuse_head()) return;
   if (auto answer = server_.handler.at_once(request_)) {
     body_left_ = closing_ = closing_ || !parser_->is_done();
     phase_ = Phase::kResponding;
@@ -115,6 +116,21 @@ HttpRequest Connection::take_head() {
   http_1_1_ = head.version() >= 11;
   if (!head.keep_alive()) closing_ = true;
   return request;
+}
+
+// What nobody could answer rightly: a header that decides who may ask and says two things (RFC 9112, 3.2), or
+// a body in a coding that is not undone here.
+bool Connection::refuse_head() {
+  const auto& head = parser_->get();
+  for (const char* name : {"Host", "Origin", "Authorization", "x-api-key"}) {
+    if (head.count(name) <= 1) continue;
+    refuse(400, std::string("the request has more than one header ") + name);
+    return true;
+  }
+  const std::string coding = in_small_letters(std::string(request_.header("content-encoding")));
+  if (coding.empty() || coding == "identity") return false;
+  refuse(415, "bodies in the content encoding '" + coding + "' are not read; send it as it is");
+  return true;
 }
 
 void Connection::continue_body() {

@@ -52,6 +52,7 @@ class Connection : public Reply, public std::enable_shared_from_this<Connection>
   void on_head(ErrorCode error);
   void on_read_error(ErrorCode error);
   HttpRequest take_head();
+  bool refuse_head();  // true when it has
   void continue_body();
   void read_body();
   void hand_over();

@@ -268,6 +268,22 @@ class Access(ServeTest):
         self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (200, "https://chat.example"))
         self.assertEqual(self.request(port, "OPTIONS", "/v1/models", headers={"Origin": "https://chat.example"})[0], 204)
 
+    def test_headers_that_say_two_things_and_bodies_in_a_coding_are_refused(self):
+        _, port = self.serve()
+        for lines, status in (("Host: localhost\r\nHost: evil.example", 400),
+                              ("Host: localhost\r\nOrigin: http://localhost\r\nOrigin: https://evil.example", 400),
+                              ("Host: localhost\r\nContent-Encoding: gzip", 415)):
+            with socket.create_connection(("127.0.0.1", port), timeout=STEP) as connection:
+                connection.sendall(f"GET /v1/models HTTP/1.1\r\n{lines}\r\nConnection: close\r\n\r\n".encode())
+                answer = connection.makefile("rb").read()
+            self.assertIn(f"HTTP/1.1 {status} ".encode(), answer, lines)
+            self.assertIn(b'"error"', answer)
+
+    def test_origins_and_names_that_can_never_match_are_refused(self):
+        for flag, value in (("--cors-origin", "null"), ("--cors-origin", "chat.example"), ("--cors-origin", "http://a/b"),
+                            ("--allow-host", "http://a"), ("--allow-host", "a:80"), ("--allow-host", "a/b")):
+            self.fails(2, "serve", "--port", 0, flag, value, says=[value])
+
     def test_a_page_under_a_foreign_name_reads_nothing(self):
         """Such a name resolves to this machine (DNS rebinding), and a GET within one origin carries no Origin."""
         status = lambda port, path, host: self.request(port, "GET", path, headers={"Host": host})  # noqa: E731
