@@ -54,8 +54,9 @@ TEST(Access, a_foreign_name_for_this_machine_is_refused_without_an_origin_too) {
     EXPECT_TRUE(host_allowed(with({{"host", own}}), {})) << own;
   }
   EXPECT_TRUE(host_allowed(with({}), {}));
-  for (const char* foreign : {"evil.example", "evil.example:8080", "localhost.evil.example",
-                              "127.0.0.1.evil.example", "127.0.0.1.", "evil:80:80", "[::1]evil.example", "xlocalhost", "."}) {
+  for (const char* foreign :
+       {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1.",
+        "evil:80:80", "[::1]evil.example", "xlocalhost", "."}) {
     EXPECT_FALSE(host_allowed(with({{"host", foreign}}), {})) << foreign;
     EXPECT_TRUE(host_allowed(with({{"host", foreign}}), {{"key"}, {}, {}})) << foreign;
     EXPECT_TRUE(host_allowed(with({{"host", foreign}}), {{}, {}, {"*"}})) << foreign;
