@@ -208,12 +208,9 @@ void add_network_flags(CLI::App& command, Options& options) {
 
 void add_queue_flags(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Answers";
-  command
-      .add_option("--alias", options.aliases,
-                  "Another name that requests may call the model; may be repeated")
+  add_list(command, "--alias", options.aliases,
+           "Another name that requests may call the model; may be repeated")
       ->type_name("NAME")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
       ->group(kGroup);
   add_think(command, options.think, "Let the model think first where a request does not say, or not")
       ->group(kGroup);
