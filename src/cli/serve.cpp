@@ -48,6 +48,10 @@ Result<std::vector<std::string>> read_keys(const std::string& path) {
   if (!file) return Error{Code::kNotFound, fmt::format("cannot read {}", path), "--api-key-file names it"};
   std::string text(kLongest + 1, '\0');
   file.read(text.data(), kLongest + 1);
+  if (file.bad()) {
+    return Error{Code::kInvalidArgument, fmt::format("cannot read {}: it is no file", path),
+                 "--api-key-file names a file with one key a line"};
+  }
   if (file.gcount() > kLongest) {
     return Error{Code::kInvalidArgument, fmt::format("{} is longer than {} bytes", path, kLongest),
                  "a file of keys has one a line"};
@@ -214,7 +218,9 @@ void add_queue_flags(CLI::App& command, Options& options) {
       ->group(kGroup);
   add_think(command, options.think, "Let the model think first where a request does not say, or not")
       ->group(kGroup);
-  add_count(command, "--max-running", options.most_running, 1, "Answers that take turns; default: 8")
+  constexpr int64_t kMostRunning = 4096;  // each takes memory from the start
+  add_count(command, "--max-running", options.most_running, 1, "Answers that take turns; default: 8",
+            kMostRunning)
       ->group(kGroup);
   add_count(command, "--max-waiting", options.most_waiting, 1, "Answers in the queue; default: 64")
       ->group(kGroup);

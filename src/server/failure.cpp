@@ -50,11 +50,9 @@ const char* openai_type(int status) {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-// "context_length_exceeded" is OpenAI's own name, which agents look for.
-Json openai_code(int status, bool too_long) {
-  if (too_long) return "context_length_exceeded";
-  if (status == 401) return "invalid_api_key";
-  if (status == 404) return "not_found";
+const char* openai_code(Code code) {
+  if (code == Code::kTooLong) return "context_length_exceeded";
+  if (code == Code::kNotFound) return "model_not_found";
   return nullptr;
 }
 
@@ -62,7 +60,7 @@ Json openai_code(int status, bool too_long) {
 
 Failure failure_of(const Error& error) {
   return {status_of(error.code), error.hint.empty() ? error.message : error.message + " (" + error.hint + ")",
-          error.code == Code::kTooLong};
+          openai_code(error.code)};
 }
 
 std::string failure_body(Protocol protocol, const Failure& failure, std::string_view request_id) {
@@ -71,11 +69,12 @@ std::string failure_body(Protocol protocol, const Failure& failure, std::string_
                        {"error", {{"type", anthropic_type(failure.status)}, {"message", failure.message}}},
                        {"request_id", request_id}});
   }
-  return json_bytes({{"error",
-                      {{"message", failure.message},
-                       {"type", openai_type(failure.status)},
-                       {"param", nullptr},
-                       {"code", openai_code(failure.status, failure.too_long)}}}});
+  Json error = {{"message", failure.message},
+                {"type", openai_type(failure.status)},
+                {"param", nullptr},
+                {"code", nullptr}};
+  if (failure.code != nullptr) error["code"] = failure.code;
+  return json_bytes({{"error", std::move(error)}});
 }
 
 }  // namespace weir::server

@@ -13,7 +13,7 @@ enum class Protocol { kOpenAi, kAnthropic };
 struct Failure {
   int status = 500;
   std::string message;
-  bool too_long = false;  // the prompt does not fit the context: clients shorten the conversation then
+  const char* code = nullptr;  // OpenAI's own name for it, which agents look for
 };
 
 // 400 for what the client can mend, 404 for a model that is not there, 429 for a full queue, 503 for a

@@ -91,6 +91,10 @@ void Connection::on_head(ErrorCode error) {
 }
 
 void Connection::on_read_error(ErrorCode error) {
+  if (error == asio::error::operation_aborted) {
+    const auto time = std::chrono::duration_cast<std::chrono::seconds>(server_.limits.read_time);
+    return refuse(408, "the request did not come within " + std::to_string(time.count()) + " seconds");
+  }
   if (error == http::error::header_limit) return refuse(431, "the headers are too long");
   if (error == http::error::body_limit) {
     return refuse(
@@ -118,10 +122,14 @@ HttpRequest Connection::take_head() {
   return request;
 }
 
-// What nobody could answer rightly: a header that decides who may ask and says two things (RFC 9112, 3.2), or
-// a body in a coding that is not undone here.
+// What nobody could answer rightly: a header that decides who may ask and is missing or says two things (RFC
+// 9112, 3.2), or a body in a coding that is not undone here.
 bool Connection::refuse_head() {
   const auto& head = parser_->get();
+  if (http_1_1_ && head.count("Host") == 0) {
+    refuse(400, "the request has no header Host");
+    return true;
+  }
   for (const char* name : {"Host", "Origin", "Authorization", "x-api-key"}) {
     if (head.count(name) <= 1) continue;
     refuse(400, std::string("the request has more than one header ") + name);
@@ -378,7 +386,10 @@ void Connection::close() {
 void Connection::arm(std::chrono::milliseconds time) {
   deadline_.expires_after(time);
   deadline_.async_wait([self = shared_from_this()](ErrorCode error) {
-    if (!error) self->drop();
+    if (error) return;
+    if (self->phase_ != Phase::kReading) return self->drop();
+    ErrorCode ignored;
+    self->socket_.cancel(ignored);  // on_read_error() goes on
   });
 }
 

@@ -138,7 +138,7 @@ HttpAnswer Service::models(const std::string& path, const HttpRequest& request) 
   if (path == "/v1/models") return {200, json_bytes({{"object", "list"}, {"data", Json::array({entry})}})};
   const std::string id = path.substr(std::string("/v1/models/").size());
   if (id == model_.id) return {200, json_bytes(entry)};
-  return refusal(request, 404, "there is no such model here, only " + model_.id);
+  return failed(request, {Code::kNotFound, "there is no such model here, only " + model_.id, ""});
 }
 
 void Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -172,15 +172,17 @@ void Service::answer_post(const HttpRequest& request, const std::shared_ptr<Repl
 }
 
 HttpAnswer Service::failed(const HttpRequest& request, const Error& error) {
-  const Failure failure = failure_of(error);
-  HttpAnswer answer = refusal(request, failure.status, failure.message);
-  if (failure.status == 429) answer.headers.emplace_back("Retry-After", kRetrySeconds);
-  return answer;
+  return refused(request, failure_of(error));
 }
 
 HttpAnswer Service::refusal(const HttpRequest& request, int status, const std::string& message) {
-  HttpAnswer answer{status, failure_body(protocol_of(request.path()), {status, message}, request.id)};
-  if (status == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return refused(request, {status, message, status == 401 ? "invalid_api_key" : nullptr});
+}
+
+HttpAnswer Service::refused(const HttpRequest& request, const Failure& failure) {
+  HttpAnswer answer{failure.status, failure_body(protocol_of(request.path()), failure, request.id)};
+  if (failure.status == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (failure.status == 429) answer.headers.emplace_back("Retry-After", kRetrySeconds);
   return answer;
 }
 

@@ -34,11 +34,11 @@ class Service : public HttpHandler {
  private:
   std::optional<HttpAnswer> refuse_access(const HttpRequest& head);
   std::optional<HttpAnswer> refuse_route(const HttpRequest& head);
-  HttpAnswer answer_get(const HttpRequest& request);
   HttpAnswer health(const std::string& path) const;
   HttpAnswer models(const std::string& path, const HttpRequest& request);
   void answer_post(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   HttpAnswer failed(const HttpRequest& request, const Error& error);
+  HttpAnswer refused(const HttpRequest& request, const Failure& failure);
 
   ServedModel model_;
   Scheduler& scheduler_;

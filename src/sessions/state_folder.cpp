@@ -43,6 +43,13 @@ std::string sequence_name(const std::string& prefix, std::span<const int32_t> to
   return prefix + hash.text() + std::string(kSequenceSuffix);
 }
 
+Result<FileLock> take_lock(const std::string& folder, const std::string& prefix) {
+  auto lock = FileLock::take(folder + "/" + prefix + "lock");
+  if (lock.ok() || lock.error().code != Code::kBusy) return lock;
+  return Error{Code::kBusy, folder + " holds the states of another weir serve with this model",
+               "end that one, or name another folder"};
+}
+
 }  // namespace
 
 Result<StateFolder> StateFolder::open(const std::string& path, const std::string& identity,
@@ -59,7 +66,7 @@ Result<StateFolder> StateFolder::open(const std::string& path, const std::string
   NameHash hash;
   hash.add(std::as_bytes(std::span(whole)));
   const std::string prefix = hash.text() + "-";
-  WEIR_TRY(FileLock lock, FileLock::take(path + "/" + prefix + "lock"));
+  WEIR_TRY(FileLock lock, take_lock(path, prefix));
   WEIR_TRY(auto files, FileWriter::start(path, notice));
   return StateFolder(std::move(lock), std::move(files), path, prefix, most_bytes,
                      StateCodec(generator, whole), std::move(notice));

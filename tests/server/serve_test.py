@@ -195,6 +195,7 @@ class Refusals(ServeTest):
         long = [{"role": "user", "content": "one two three " * 20000}]
         error = self.post(port, "/v1/chat/completions", {"messages": long}, code=400)["error"]
         self.assertRegex(error["message"], r"the prompt has \d+ tokens, but the context has room for 32768")
+        self.assertEqual(error["code"], "context_length_exceeded")
 
     def test_paths_and_methods_that_are_not_there(self):
         _, port = self.serve()
@@ -204,7 +205,8 @@ class Refusals(ServeTest):
         self.assertEqual(self.request(port, "DELETE", "/v1/models")[0], 405)
         self.assertEqual(self.request(port, "HEAD", "/health")[0], 200)
         self.assertEqual(self.post(port, "/v1/chat/completions", {"messages": QUESTION, "model": "gpt-9"}, 404)
-                         ["error"]["code"], "not_found")
+                         ["error"]["code"], "model_not_found")
+        self.assertEqual(json.loads(self.request(port, "GET", "/v1/models/gpt-9")[2])["error"]["code"], "model_not_found")
 
     def test_what_is_no_http_is_refused_and_the_connection_closed(self):
         _, port = self.serve("--max-body", 1000)
@@ -254,6 +256,8 @@ class Access(ServeTest):
             keys.write_bytes(text)
             self.fails(2, "serve", "--port", 0, "--api-key-file", keys)
         self.fails(2, "serve", "--port", 0, "--api-key-file", "/dev/zero", says=["/dev/zero is longer"])
+        self.fails(2, "serve", "--port", 0, "--api-key-file", self.folder, says=["it is no file"])
+        self.fails(2, "serve", "--port", 0, "--max-running", "1G", says=["too large, at most 4096"])
 
     def test_other_machines_need_a_key(self):
         self.fails(2, "serve", "--host", "0.0.0.0", "--port", 0, says=["no API key", "--api-key-file"])
@@ -304,7 +308,7 @@ class Access(ServeTest):
         self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(path))
-            connection.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertIn(b'"status":"ok"', connection.makefile("rb").read())
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(30), 0)
@@ -349,7 +353,7 @@ class Connections(ServeTest):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", port))
             body = json.dumps({**ENDLESS, "stream": True, "logprobs": True, "top_logprobs": 20}).encode()
-            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             self.wait_for(lambda: self.metric(port, "weir_num_requests_running") == 1)
             self.wait_for(lambda: self.metric(port, "weir_num_requests_running") == 0, 120)
         self.wait_for(lambda: "client gone" in self.log.read_text())
