@@ -55,4 +55,6 @@ def main(trace, tokenizer, out, *steps):
         file.write(svg([row for row in rows if row["step"] in wanted], table, ends))
 
 
+if len(sys.argv) < 4:
+    sys.exit(__doc__)
 main(*sys.argv[1:])

@@ -43,6 +43,8 @@ class Runs:
         self.right, self.of = total("correct"), len(results)
         self.tokens, self.passes, self.rows = total("generated_tokens"), total("denoising_passes"), total("canvas_rows")
         self.canvases = total("canvases")
+        if self.canvases == 0:
+            sys.exit(f"{name}: no canvases in its logs; the model must be one of block diffusion")
         first = next(iter(self.by_seed.values())).values()
         of_first = lambda *keys: sum(row[key] for row in first for key in keys)
         seconds = of_first("prefill_seconds", "decode_seconds")
@@ -63,7 +65,7 @@ class Runs:
 
 
 def main(arguments):
-    if not arguments:
+    if not arguments or not all("=" in argument for argument in arguments):
         sys.exit(__doc__)
     runs = [Runs(name, logs.split(",")) for name, logs in (a.split("=", 1) for a in arguments)]
     base = runs[0]

@@ -28,7 +28,10 @@ std::string dimmed(std::FILE* stream, std::string_view text) {
   return "\x1b[2m" + std::string(text) + "\x1b[0m";
 }
 
-std::string printable(std::string_view text) {
+namespace {
+
+// With '?' for control characters that are not in `kept`, and for bytes that are not UTF-8.
+std::string without_controls(std::string_view text, std::string_view kept) {
   std::string line;
   while (!text.empty()) {
     const size_t valid = valid_utf8_prefix(text);
@@ -37,7 +40,7 @@ std::string printable(std::string_view text) {
       // U+0080 to U+009F, which are C2 80 to C2 9F, are control characters too.
       const bool upper_control = byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
       const bool control = byte < 0x20 || byte == 0x7F || upper_control;
-      line += control ? '?' : text[i];
+      line += control && kept.find(text[i]) == std::string_view::npos ? '?' : text[i];
       i += upper_control ? 1 : 0;
     }
     text.remove_prefix(valid);
@@ -46,6 +49,16 @@ std::string printable(std::string_view text) {
     text.remove_prefix(1);
   }
   return line;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  return without_controls(text, "");
+}
+
+std::string text_for(std::FILE* stream, std::string_view text) {
+  return is_terminal(stream) ? without_controls(text, "\n\t") : std::string(text);
 }
 
 void tell(std::string_view text) {

@@ -26,6 +26,10 @@ std::string dimmed(std::FILE* stream, std::string_view text);
 // are not UTF-8, which names of files and other words of the user may hold.
 std::string printable(std::string_view text);
 
+// What a model wrote, as it may go to `stream`: to a terminal without what would move its cursor, set its
+// title or its clipboard ('?' for control characters but tabs and line ends); elsewhere unchanged.
+std::string text_for(std::FILE* stream, std::string_view text);
+
 // Writes to stderr. What it does not take is lost: there is nobody left to tell.
 void tell(std::string_view text);
 

@@ -18,7 +18,7 @@ TurnWriters TurnView::writers() {
 
 bool TurnView::write_thinking(std::string_view text) {
   thinking_open_ = true;
-  write(stderr, dimmed(stderr, text));  // a closed stderr is no reason to stop
+  write(stderr, dimmed(stderr, text_for(stderr, text)));  // a closed stderr is no reason to stop
   return true;
 }
 
@@ -26,7 +26,7 @@ bool TurnView::write_content(std::string_view text) {
   if (thinking_open_) write(stderr, "\n\n");
   thinking_open_ = false;
   line_open_ = text.back() != '\n';
-  return write(stdout, text);
+  return write(stdout, text_for(stdout, text));
 }
 
 void TurnView::finish() {
