@@ -16,7 +16,7 @@ const std::string kCall =
 
 class AnsweringTest : public testing::Test {
  protected:
-  void TearDown() override { reply_->gone = nullptr; }  // as a connection does when its response is over
+  void TearDown() override { reply_->gone = nullptr; }  // of answers that are left unfinished
 
   Status start(const std::string& more) {
     const std::string body =

@@ -113,9 +113,13 @@ class FakeScheduler : public Scheduler {
   int64_t generated_ = 0;
 };
 
+// As a connection does, it lets go of who waits for the client to leave once the response is over.
 class FakeReply : public Reply {
  public:
-  void send(HttpAnswer answer) override { answers.push_back(std::move(answer)); }
+  void send(HttpAnswer answer) override {
+    answers.push_back(std::move(answer));
+    gone = nullptr;
+  }
   void begin_stream(Headers headers) override {
     began = true;
     stream_headers = std::move(headers);
@@ -125,8 +129,13 @@ class FakeReply : public Reply {
     EXPECT_FALSE(ended);
     stream += bytes;
   }
-  void end() override { ended = true; }
-  void on_gone(std::function<void()> callback) override { gone = std::move(callback); }
+  void end() override {
+    ended = true;
+    gone = nullptr;
+  }
+  void on_gone(std::function<void()> callback) override {
+    if (!ended && answers.empty()) gone = std::move(callback);
+  }
 
   std::vector<HttpAnswer> answers;
   Headers stream_headers;

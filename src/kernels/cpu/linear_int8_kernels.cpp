@@ -9,23 +9,38 @@ namespace {
 constexpr int64_t kSmallestGroup = 32;
 
 template <int bits>
+WEIR_SIMD auto open_sums(I32x16 acc) {
+  if constexpr (bits <= 4) {
+    return open_u4(acc);
+  } else {
+    return open_u8(acc);
+  }
+}
+
+template <int bits>
 struct Int8 {
   using L = Lines<bits>;
   static constexpr int64_t kBytes = L::kLines * kLineBytes;
 
-  // In one turn of the loop; divides those of the smallest group.
-  static constexpr int kUnrolled = L::kCols <= 8 ? 4 : kSmallestGroup / L::kCols;
+  // Columns of one turn of the loop.
+  static constexpr int64_t kCols = 4 * kQuads;
+  static_assert(kSmallestGroup % kCols == 0 && kCols % L::kCols == 0);
 
-  // dot[i] += lines * activations; q is that of the lines' first column.
+  // dot[i] += kCols columns * activations; q is that of the first column.
   template <int n>
-  WEIR_SIMD void add(I32x16* dot, const uint8_t* lines, const int8_t* q) {
-    repeat<L::kLines>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(lines + kLineBytes * l); });
-    L::visit(lines, [&](int c, U8x64 w) WEIR_INLINE_LAMBDA {
-      repeat<n>([&](int i) WEIR_INLINE_LAMBDA {
-        const I8x64 x = broadcast4(q + 4 * (n * c + i));
-        dot[i] = bits <= 4 ? dot_u4(dot[i], w, x) : dot_u8(dot[i], w, x);
+  WEIR_SIMD void add_columns(I32x16* dot, const uint8_t* lines, const int8_t* q) {
+    decltype(open_sums<bits>(dot[0])) sums[n];
+    repeat<n>([&](int i) WEIR_INLINE_LAMBDA { sums[i] = open_sums<bits>(dot[i]); });
+    repeat<kCols / L::kCols>([&](int u) WEIR_INLINE_LAMBDA {
+      const uint8_t* first = lines + kBytes * u;
+      repeat<L::kLines>([&](int l) WEIR_INLINE_LAMBDA { prefetch_weights(first + kLineBytes * l); });
+      L::visit(first, [&](int c, U8x64 w) WEIR_INLINE_LAMBDA {
+        repeat<n>([&](int i) WEIR_INLINE_LAMBDA {
+          add(sums[i], w, broadcast4(q + 4 * (n * (u * (L::kCols / 4) + c) + i)));
+        });
       });
     });
+    repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = close(dot[i], sums[i]); });
   }
 
   template <int n>
@@ -37,11 +52,10 @@ struct Int8 {
       for (int64_t g = 0; g < tile.cols / tile.group; ++g) {
         I32x16 dot[n];
         repeat<n>([&](int i) WEIR_INLINE_LAMBDA { dot[i] = set1_i32(0); });
-        for (int64_t k = 0; k < tile.group; k += kUnrolled * L::kCols) {
-          repeat<kUnrolled>(
-              [&](int u) WEIR_INLINE_LAMBDA { add<n>(dot, block + kBytes * u, q + u * L::kCols * n); });
-          block += kUnrolled * kBytes;
-          q += kUnrolled * L::kCols * n;
+        for (int64_t k = 0; k < tile.group; k += kCols) {
+          add_columns<n>(dot, block, q);
+          block += kCols / L::kCols * kBytes;
+          q += kCols * n;
         }
         const GroupScales end = load_scales(block, tile.wide_scales);
         block += scales_bytes(tile.wide_scales);

@@ -15,8 +15,9 @@
 //   + - & | on I32x16 (wrapping); max; shift_left<n>, shift_right<n> (zeros come in); to_f32 (rounds to
 //   even); bits(F32x16) and as_f32(I32x16) reinterpret. load_u8x64(p); bits_of<first, count, to>(U8x64): of
 //   each byte bits [first, first + count), moved down to bit `to`; |; lanes(U8x64) as 16 little-endian int32;
-//   broadcast4(p): the 4 signed bytes at p in every lane. dot_u4(acc, w, x): acc[lane] += sum over 4 of w *
-//   x, exact for w <= 15; dot_u8 exact for any w.
+//   broadcast4(p): the 4 signed bytes at p in every lane.
+//   Products of bytes: s = open_u8(acc); up to kQuads times add(s, w, x); acc = close(acc, s) gives acc[lane]
+//   += sum of w * x over the 4 bytes of the lane in each call, exactly. The same from open_u4, for w <= 15.
 // Pointers need no alignment. load_first gives zeros from lane n on, store_first leaves memory beyond n
 // alone.
 #pragma once
@@ -29,6 +30,13 @@
 #endif
 
 #define WEIR_SIMD static inline __attribute__((always_inline))
+
+namespace weir::cpu::WEIR_ISA {
+
+// Products of quads of bytes that sums take before they are closed.
+constexpr int64_t kQuads = 8;
+
+}  // namespace weir::cpu::WEIR_ISA
 
 #if defined(__AVX512F__)
 #include "kernels/cpu/simd_avx512.h"

@@ -201,16 +201,40 @@ WEIR_SIMD I8x64 broadcast4(const int8_t* p) {
   return {_mm256_set1_epi32(four)};
 }
 
-// A pair of products fits 16 bits: 2 * 15 * 128 < 2^15.
-WEIR_SIMD __m256i dot_quads(__m256i w, __m256i x) {
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1));
+// Small weights: pairs of products in 16 bits, of which kQuads fit: kQuads * 2 * 15 * 128 < 2^15. So most
+// additions are vpmaddubsw and vpaddw alone.
+struct SumsU4 {
+  __m256i lo, hi;
+};
+WEIR_SIMD SumsU4 open_u4(I32x16) {
+  return {_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
-WEIR_SIMD I32x16 dot_u4(I32x16 acc, U8x64 w, I8x64 x) {
-  return {_mm256_add_epi32(acc.lo, dot_quads(w.lo, x.all)), _mm256_add_epi32(acc.hi, dot_quads(w.hi, x.all))};
+WEIR_SIMD void add(SumsU4& sums, U8x64 w, I8x64 x) {
+  sums.lo = _mm256_add_epi16(sums.lo, _mm256_maddubs_epi16(w.lo, x.all));
+  sums.hi = _mm256_add_epi16(sums.hi, _mm256_maddubs_epi16(w.hi, x.all));
 }
-WEIR_SIMD I32x16 dot_u8(I32x16 acc, U8x64 w, I8x64 x) {
-  const I32x16 high = dot_u4(set1_i32(0), bits_of<4, 4, 0>(w), x);
-  return dot_u4(acc + shift_left<4>(high), bits_of<0, 4, 0>(w), x);
+WEIR_SIMD I32x16 close(I32x16 acc, SumsU4 sums) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return acc + I32x16{_mm256_madd_epi16(sums.lo, ones), _mm256_madd_epi16(sums.hi, ones)};
+}
+
+// Any weights: bytes widened to 16 bits, those at even places and those at odd ones.
+struct SumsU8 {
+  I32x16 all;
+};
+WEIR_SIMD SumsU8 open_u8(I32x16 acc) {
+  return {acc};
+}
+WEIR_SIMD void add(SumsU8& sums, U8x64 w, I8x64 x) {
+  const __m256i bytes = _mm256_set1_epi16(0xff);
+  const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(x.all, 8), 8), odd = _mm256_srai_epi16(x.all, 8);
+  sums.all = sums.all + I32x16{_mm256_madd_epi16(_mm256_and_si256(w.lo, bytes), even),
+                               _mm256_madd_epi16(_mm256_and_si256(w.hi, bytes), even)};
+  sums.all = sums.all + I32x16{_mm256_madd_epi16(_mm256_srli_epi16(w.lo, 8), odd),
+                               _mm256_madd_epi16(_mm256_srli_epi16(w.hi, 8), odd)};
+}
+WEIR_SIMD I32x16 close(I32x16, SumsU8 sums) {
+  return sums.all;
 }
 
 }  // namespace weir::cpu::WEIR_ISA

@@ -174,23 +174,51 @@ WEIR_SIMD I8x64 broadcast4(const int8_t* p) {
 }
 
 #if defined(__AVX512VNNI__)
-WEIR_SIMD I32x16 dot_u4(I32x16 acc, U8x64 w, I8x64 x) {
-  return {_mm512_dpbusd_epi32(acc.v, w.v, x.v)};
+struct SumsU4 {
+  __m512i all;
+};
+using SumsU8 = SumsU4;
+WEIR_SIMD SumsU4 open_u4(I32x16 acc) {
+  return {acc.v};
 }
-WEIR_SIMD I32x16 dot_u8(I32x16 acc, U8x64 w, I8x64 x) {
-  return {_mm512_dpbusd_epi32(acc.v, w.v, x.v)};
+WEIR_SIMD SumsU8 open_u8(I32x16 acc) {
+  return {acc.v};
+}
+WEIR_SIMD void add(SumsU4& sums, U8x64 w, I8x64 x) {
+  sums.all = _mm512_dpbusd_epi32(sums.all, w.v, x.v);
+}
+WEIR_SIMD I32x16 close(I32x16, SumsU4 sums) {
+  return {sums.all};
 }
 #else
-// A pair of products fits 16 bits: 2 * 15 * 128 < 2^15.
-WEIR_SIMD __m512i dot_quads(U8x64 w, I8x64 x) {
-  return _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x.v), _mm512_set1_epi16(1));
+// Both as simd_avx2.h has them.
+struct SumsU4 {
+  __m512i pairs;
+};
+WEIR_SIMD SumsU4 open_u4(I32x16) {
+  return {_mm512_setzero_si512()};
 }
-WEIR_SIMD I32x16 dot_u4(I32x16 acc, U8x64 w, I8x64 x) {
-  return {_mm512_add_epi32(acc.v, dot_quads(w, x))};
+WEIR_SIMD void add(SumsU4& sums, U8x64 w, I8x64 x) {
+  sums.pairs = _mm512_add_epi16(sums.pairs, _mm512_maddubs_epi16(w.v, x.v));
 }
-WEIR_SIMD I32x16 dot_u8(I32x16 acc, U8x64 w, I8x64 x) {
-  const __m512i high = _mm512_slli_epi32(dot_quads(bits_of<4, 4, 0>(w), x), 4);
-  return dot_u4({_mm512_add_epi32(acc.v, high)}, bits_of<0, 4, 0>(w), x);
+WEIR_SIMD I32x16 close(I32x16 acc, SumsU4 sums) {
+  return acc + I32x16{_mm512_madd_epi16(sums.pairs, _mm512_set1_epi16(1))};
+}
+
+struct SumsU8 {
+  I32x16 all;
+};
+WEIR_SIMD SumsU8 open_u8(I32x16 acc) {
+  return {acc};
+}
+WEIR_SIMD void add(SumsU8& sums, U8x64 w, I8x64 x) {
+  const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(x.v, 8), 8), odd = _mm512_srai_epi16(x.v, 8);
+  const __m512i bytes = _mm512_and_si512(w.v, _mm512_set1_epi16(0xff));
+  sums.all = sums.all + I32x16{_mm512_madd_epi16(bytes, even)};
+  sums.all = sums.all + I32x16{_mm512_madd_epi16(_mm512_srli_epi16(w.v, 8), odd)};
+}
+WEIR_SIMD I32x16 close(I32x16, SumsU8 sums) {
+  return sums.all;
 }
 #endif
 

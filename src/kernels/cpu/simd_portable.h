@@ -190,14 +190,23 @@ WEIR_SIMD I8x64 broadcast4(const int8_t* p) {
   return {{p[0], p[1], p[2], p[3]}};
 }
 
-WEIR_SIMD I32x16 dot_u8(I32x16 acc, const U8x64& w, const I8x64& x) {
-  for (int i = 0; i < 16; ++i) {
-    for (int j = 0; j < 4; ++j) acc.v[i] += w.v[4 * i + j] * x.v[j];
-  }
-  return acc;
+struct SumsU4 {
+  I32x16 all;
+};
+using SumsU8 = SumsU4;
+WEIR_SIMD SumsU4 open_u4(const I32x16& acc) {
+  return {acc};
 }
-WEIR_SIMD I32x16 dot_u4(const I32x16& acc, const U8x64& w, const I8x64& x) {
-  return dot_u8(acc, w, x);
+WEIR_SIMD SumsU8 open_u8(const I32x16& acc) {
+  return {acc};
+}
+WEIR_SIMD void add(SumsU4& sums, const U8x64& w, const I8x64& x) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 4; ++j) sums.all.v[i] += w.v[4 * i + j] * x.v[j];
+  }
+}
+WEIR_SIMD I32x16 close(const I32x16&, const SumsU4& sums) {
+  return sums.all;
 }
 
 }  // namespace weir::cpu::WEIR_ISA

@@ -36,6 +36,10 @@ set(weir_avx2 -mavx2 -mfma -mf16c)
 set(weir_avx512 ${weir_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
     $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 
+# GCC 12 moves the sums of unrolled products behind all of the products and spills them. With byte products of
+# one instruction it does not.
+set(weir_in_order $<$<CXX_COMPILER_ID:GNU>:-fno-tree-ter> $<$<CXX_COMPILER_ID:GNU>:-fno-tree-reassoc>)
+
 function(weir_cpu_isa isa)
   add_library(weir_cpu_${isa} OBJECT ${WEIR_CPU_ISA_PATHS})
   target_link_libraries(weir_cpu_${isa} PRIVATE weir_options)
@@ -50,8 +54,8 @@ target_sources(weir_kernels PRIVATE ${WEIR_CPU_PATHS})
 
 weir_cpu_isa(portable)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  weir_cpu_isa(avx2 ${weir_avx2})
-  weir_cpu_isa(avx512 ${weir_avx512})
+  weir_cpu_isa(avx2 ${weir_avx2} ${weir_in_order})
+  weir_cpu_isa(avx512 ${weir_avx512} ${weir_in_order})
   weir_cpu_isa(avx512_vnni ${weir_avx512} -mavx512vnni)
   set(WEIR_CPU_ISA_PATHS ${CMAKE_CURRENT_LIST_DIR}/linear_amx_kernels.cpp)
   weir_cpu_isa(avx512_amx ${weir_avx512} -mavx512vnni -mamx-tile -mamx-int8)

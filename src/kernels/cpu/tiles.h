@@ -7,11 +7,12 @@
 
 namespace weir::cpu::WEIR_ISA {
 
-// Rows of activations whose integer and float accumulators fit the registers: 32 of 512 bits, or 16 of 256.
+// Rows of activations whose accumulators fit the registers: 32 of 512 bits, integer and float ones, or 16 of
+// 256, where those of integers alone do (docs/kernels/cpu.md).
 #if defined(__AVX512F__)
 constexpr int kMaxTile = 12;
 #elif defined(__AVX2__)
-constexpr int kMaxTile = 4;
+constexpr int kMaxTile = 5;
 #else
 constexpr int kMaxTile = 2;
 #endif
