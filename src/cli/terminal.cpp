@@ -8,26 +8,6 @@
 #include "cli/environment.h"
 
 namespace weir::cli {
-
-bool is_terminal(std::FILE* stream) {
-  return ::isatty(::fileno(stream)) == 1;
-}
-
-bool has_colour(std::FILE* stream) {
-  return is_terminal(stream) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
-}
-
-TerminalSize terminal_size() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
-  return {size.ws_col, size.ws_row};
-}
-
-std::string dimmed(std::FILE* stream, std::string_view text) {
-  if (text.empty() || !has_colour(stream)) return std::string(text);
-  return "\x1b[2m" + std::string(text) + "\x1b[0m";
-}
-
 namespace {
 
 // With '?' for control characters that are not in `kept`, and for bytes that are not UTF-8.
@@ -52,6 +32,25 @@ std::string without_controls(std::string_view text, std::string_view kept) {
 }
 
 }  // namespace
+
+bool is_terminal(std::FILE* stream) {
+  return ::isatty(::fileno(stream)) == 1;
+}
+
+bool has_colour(std::FILE* stream) {
+  return is_terminal(stream) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
+
+TerminalSize terminal_size() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
+std::string dimmed(std::FILE* stream, std::string_view text) {
+  if (text.empty() || !has_colour(stream)) return std::string(text);
+  return "\x1b[2m" + std::string(text) + "\x1b[0m";
+}
 
 std::string printable(std::string_view text) {
   return without_controls(text, "");

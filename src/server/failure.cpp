@@ -69,12 +69,12 @@ std::string failure_body(Protocol protocol, const Failure& failure, std::string_
                        {"error", {{"type", anthropic_type(failure.status)}, {"message", failure.message}}},
                        {"request_id", request_id}});
   }
-  Json error = {{"message", failure.message},
-                {"type", openai_type(failure.status)},
-                {"param", nullptr},
-                {"code", nullptr}};
-  if (failure.code != nullptr) error["code"] = failure.code;
-  return json_bytes({{"error", std::move(error)}});
+  const Json code = failure.code == nullptr ? Json() : Json(failure.code);
+  return json_bytes({{"error",
+                      {{"message", failure.message},
+                       {"type", openai_type(failure.status)},
+                       {"param", nullptr},
+                       {"code", code}}}});
 }
 
 }  // namespace weir::server

@@ -82,24 +82,28 @@ TEST(CpuLinear, EveryEncodingMultipliesWithinTheBoundOfItsArithmetic) {
   }
 }
 
-TEST(CpuLinear, LargestBytesTimesLargestActivationsDoNotSaturate) {
+TEST(CpuLinear, LargestWeightsTimesLargestActivationsDoNotSaturate) {
   constexpr int64_t kRows = 16, kCols = 128;
   const std::vector<std::byte> weight(kRows * kCols, std::byte{255});
   const std::vector<float> scales(kRows, 1.0f), biases(kRows, 0.0f);
-  const Matrix m{{Dtype::kF32, 8, 128},
-                 kRows,
-                 kCols,
-                 weight.data(),
-                 reinterpret_cast<const std::byte*>(scales.data()),
-                 reinterpret_cast<const std::byte*>(biases.data())};
-  for (const Isa isa : supported_isas()) {
-    const CpuBackend cpu(isa, 1, kLimits);
-    const auto w = packed(cpu, {&m, 1}, Use::kProjection);
-    for (const float sign : {1.0f, -1.0f}) {
-      for (const int64_t rows : {1, 16}) {
-        std::vector<float> x(static_cast<size_t>(rows * kCols), sign * 127.0f);
-        for (const float y : product(cpu, *w, x, rows))
-          EXPECT_EQ(y, sign * 255 * 127 * kCols) << isa_name(isa);
+  for (const int bits : {2, 3, 4, 8}) {
+    const Matrix m{{Dtype::kF32, bits, 128},
+                   kRows,
+                   kCols,
+                   weight.data(),
+                   reinterpret_cast<const std::byte*>(scales.data()),
+                   reinterpret_cast<const std::byte*>(biases.data())};
+    const int largest = (1 << bits) - 1;
+    for (const Isa isa : supported_isas()) {
+      const CpuBackend cpu(isa, 1, kLimits);
+      const auto w = packed(cpu, {&m, 1}, Use::kProjection);
+      for (const float sign : {1.0f, -1.0f}) {
+        for (const int64_t rows : {1, 16}) {
+          std::vector<float> x(static_cast<size_t>(rows * kCols), sign * 127.0f);
+          for (const float y : product(cpu, *w, x, rows)) {
+            EXPECT_EQ(y, sign * static_cast<float>(largest * 127 * kCols)) << isa_name(isa) << ", " << bits;
+          }
+        }
       }
     }
   }

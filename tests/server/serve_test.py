@@ -257,6 +257,8 @@ class Access(ServeTest):
             self.fails(2, "serve", "--port", 0, "--api-key-file", keys)
         self.fails(2, "serve", "--port", 0, "--api-key-file", "/dev/zero", says=["/dev/zero is longer"])
         self.fails(2, "serve", "--port", 0, "--api-key-file", self.folder, says=["it is no file"])
+
+    def test_a_count_out_of_its_range_is_refused(self):
         self.fails(2, "serve", "--port", 0, "--max-running", "1G", says=["too large, at most 4096"])
 
     def test_other_machines_need_a_key(self):

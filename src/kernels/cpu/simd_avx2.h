@@ -201,8 +201,9 @@ WEIR_SIMD I8x64 broadcast4(const int8_t* p) {
   return {_mm256_set1_epi32(four)};
 }
 
-// Small weights: pairs of products in 16 bits, of which kQuads fit: kQuads * 2 * 15 * 128 < 2^15. So most
-// additions are vpmaddubsw and vpaddw alone.
+// Small weights: pairs of products in 16 bits, of which kQuads fit. So most additions are vpmaddubsw and
+// vpaddw alone.
+static_assert(kQuads * 2 * 15 * 128 < 1 << 15);
 struct SumsU4 {
   __m256i lo, hi;
 };

@@ -192,6 +192,7 @@ WEIR_SIMD I32x16 close(I32x16, SumsU4 sums) {
 }
 #else
 // Both as simd_avx2.h has them.
+static_assert(kQuads * 2 * 15 * 128 < 1 << 15);
 struct SumsU4 {
   __m512i pairs;
 };
