@@ -6,10 +6,14 @@
 namespace weir::cpu::WEIR_ISA {
 namespace {
 
-// Columns of the state that go through all tokens together, in vectors: their sums stay in registers. No
-// influence on any bit.
+// Columns of the state that go through all tokens together, in vectors: their sums stay in registers, 32 of
+// 512 bits or 16 of 256. No influence on any bit.
+#if defined(__AVX512F__)
 constexpr int kStripe = 2;
-static_assert(kStripe * kLanes == kColumns);
+#else
+constexpr int kStripe = 1;
+#endif
+static_assert(kStripe * kLanes <= kColumns);
 
 // Sums over the rows of the state run separately for rows 0, 1, 2 and 3 mod kSums: enough chains to hide the
 // latency of an fma.
