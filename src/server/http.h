@@ -19,7 +19,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 struct HttpRequest {
   std::string id;  // of the client's x-request-id header where that is fit to print, else drawn
   std::string method;
-  std::string target;                          // as it was sent, with its query
+  std::string target;                          // a path with its query
   std::map<std::string, std::string> headers;  // names in small letters; of repeated ones the first
   std::string body;
   std::chrono::steady_clock::time_point received = {};

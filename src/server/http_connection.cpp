@@ -116,6 +116,10 @@ HttpRequest Connection::take_head() {
   for (const auto& field : head) {
     request.headers.emplace(in_small_letters(text_of(field.name_string())), text_of(field.value()));
   }
+  if (auto whole = absolute_target(request.target)) {
+    request.target = std::move(whole->target);
+    request.headers["host"] = std::move(whole->host);
+  }
   request.id = request_id_or_new(request.header("x-request-id"));
   http_1_1_ = head.version() >= 11;
   if (!head.keep_alive()) closing_ = true;

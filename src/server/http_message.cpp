@@ -7,6 +7,7 @@
 #include <cctype>
 #include <ctime>
 #include <random>
+#include <utility>
 
 namespace weir::server {
 namespace {
@@ -72,6 +73,23 @@ std::string request_id_or_new(std::string_view id) {
   }
   thread_local std::mt19937_64 random{std::random_device{}()};
   return fmt::format("{:016x}{:08x}", random(), static_cast<uint32_t>(random()));
+}
+
+std::optional<AbsoluteTarget> absolute_target(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (target.size() < scheme.size()) continue;
+    const bool same = std::equal(scheme.begin(), scheme.end(), target.begin(), [](char a, char b) {
+      return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
+    });
+    if (!same) continue;
+    const std::string_view rest = target.substr(scheme.size());
+    const std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
+    if (host.empty()) return std::nullopt;
+    std::string path(rest.substr(host.size()));
+    if (!path.starts_with('/')) path.insert(path.begin(), '/');
+    return AbsoluteTarget{std::string(host), std::move(path)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace weir::server

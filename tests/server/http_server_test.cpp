@@ -14,12 +14,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Answers every request with its body.
+// Answers every request with its body, or with whom it asks for what where it has none.
 class Echo : public HttpHandler {
  public:
   std::optional<HttpAnswer> at_once(const HttpRequest&) override { return std::nullopt; }
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
-    reply->send({200, request.body, "text/plain"});
+    const std::string asked = std::string(request.header("host")) + ' ' + request.target;
+    reply->send({200, request.body.empty() ? asked : request.body, "text/plain"});
   }
   HttpAnswer refusal(const HttpRequest&, int status, const std::string& message) override {
     return {status, message, "text/plain"};
@@ -82,6 +83,24 @@ TEST_F(HttpServerTest, a_request_that_does_not_come_to_its_end_in_time_is_told_s
 TEST_F(HttpServerTest, only_old_clients_may_leave_out_whom_they_ask) {
   EXPECT_TRUE(answer_to("GET / HTTP/1.1\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 400 "));
   EXPECT_TRUE(answer_to("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+// RFC 9112, 3.2.2: the host of a whole URI counts, not the header's.
+TEST_F(HttpServerTest, a_target_may_be_a_whole_uri) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"http://box.example:81/a?b=c", "box.example:81 /a?b=c"},
+      {"HTTPS://box.example/", "box.example /"},
+      {"http://box.example", "box.example /"},
+      {"http://box.example?b", "box.example /?b"},
+      {"http:///a", "x http:///a"},
+      {"ftp://box.example/a", "x ftp://box.example/a"},
+      {"/a?u=http://box.example/", "x /a?u=http://box.example/"},
+  };
+  for (const auto& [target, asked] : cases) {
+    const std::string answer =
+        answer_to(std::string("GET ") + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT_TRUE(answer.ends_with("\r\n\r\n" + std::string(asked))) << target << '\n' << answer;
+  }
 }
 
 }  // namespace

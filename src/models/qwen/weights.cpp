@@ -38,7 +38,7 @@ class Reader {
   Result<DraftHead> read_draft_head() {
     if (!has_draft_head(checkpoint_)) {
       return Error{Code::kNotFound,
-                   checkpoint_.folder() + " has no multi-token prediction head (tensors mtp.*)",
+                   checkpoint_.folder() + " has no multi-token prediction head: no tensor mtp.fc.weight",
                    "conversions to MLX leave it out, weir quantize keeps it; --draft lookup needs none"};
     }
     const int64_t hidden = config_.hidden;
