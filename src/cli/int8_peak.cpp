@@ -11,7 +11,7 @@ namespace weir::cli {
 namespace {
 
 constexpr int64_t kCols = 1024, kGroup = 64, kGroups = kCols / kGroup;
-constexpr int64_t kBlockBytes = kGroups * (cpu::kBlockRows * kGroup + 2 * 2 * cpu::kBlockRows);
+constexpr int64_t kBlockBytes = kGroups * (cpu::kBlockRows * kGroup + 2 * 2 * cpu::kBlockRows);  // of 8 bits
 constexpr int64_t kProducts = 20'000;  // of one thread in one run: some 30 ms
 constexpr int kRuns = 7;
 
@@ -23,7 +23,7 @@ struct Operands {
   std::vector<float> scales = std::vector<float>(kGroups * cpu::kLargestTile, 1.0f);
   std::vector<float> out = std::vector<float>(cpu::kLargestTile * cpu::kBlockRows);
 
-  void multiply(const cpu::CpuKernels& kernels, int64_t products) {
+  void multiply(const cpu::CpuKernels& kernels, cpu::Container container, int64_t products) {
     const cpu::Tile tile{.count = kernels.int8.max_tile,
                          .cols = kCols,
                          .group = kGroup,
@@ -31,25 +31,32 @@ struct Operands {
                          .scale = scales.data(),
                          .sum = scales.data()};
     const cpu::ProductScope scope(kernels, tile.count);
-    const cpu::Product product = kernels.int8.products[static_cast<int>(cpu::Container::kBits8)];
+    const cpu::Product product = kernels.int8.products[static_cast<int>(container)];
     for (int64_t i = 0; i < products; ++i) product(out.data(), block.data(), tile);
   }
 };
 
-}  // namespace
-
-double measure_int8_peak(ThreadPool& pool, Isa isa) {
-  const cpu::CpuKernels& kernels = cpu::kernels_of(isa);
+// The median of several runs on all threads.
+double measure(ThreadPool& pool, const cpu::CpuKernels& kernels, cpu::Container container) {
   std::vector<Operands> operands(static_cast<size_t>(pool.threads()));
   const double flops = 2.0 * static_cast<double>(kProducts * pool.threads()) *
                        static_cast<double>(cpu::kBlockRows * kCols * kernels.int8.max_tile);
   Sample rates;
   for (int run = 0; run <= kRuns; ++run) {
     const Stopwatch watch;
-    pool.run([&](int thread) { operands[static_cast<size_t>(thread)].multiply(kernels, kProducts); });
+    pool.run(
+        [&](int thread) { operands[static_cast<size_t>(thread)].multiply(kernels, container, kProducts); });
     if (run > 0) rates.values.push_back(flops / watch.seconds() * 1e-9);
   }
   return rates.median();
+}
+
+}  // namespace
+
+double measure_int8_peak(ThreadPool& pool, Isa isa) {
+  const cpu::CpuKernels& kernels = cpu::kernels_of(isa);
+  return std::max(measure(pool, kernels, cpu::Container::kBits4),
+                  measure(pool, kernels, cpu::Container::kBits8));
 }
 
 }  // namespace weir::cli
