@@ -87,7 +87,7 @@ template <int bits>
 void product(float* out, const uint8_t* block, const Tile& tile) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
   // Sums of a tile and of its group do not both fit the registers of AVX2. With a length that is known those
-  // of the group need not wait in memory: 9 % faster with 4 rows, 5 % with 5 (docs/kernels/cpu.md).
+  // of the group need not wait in memory: 6 % faster with 4 rows, 2 % with 5 (docs/kernels/cpu.md).
   if (tile.group == 64) return run_tile<Int8<bits>::template Group<64>::template Kernel>(out, block, tile);
 #endif
   run_tile<Int8<bits>::template Group<0>::template Kernel>(out, block, tile);
